@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -174,7 +172,7 @@ def _escaped(name: str) -> str:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    from benchmarks.side_by_side import peers_given
+    from benchmarks.side_by_side import measured, peers_given, publish
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="a peer and its Python")
@@ -183,17 +181,10 @@ def main() -> None:
     pythons = {"minitf": sys.executable, **peers_given(parser, args.peer, NAMES[1:])}
     found: dict[str, dict[str, Any]] = {}
     for name, python in pythons.items():
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-        command = [python, str(Path(__file__).resolve()), "--measure", name]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
-        if done.returncode:
-            parser.error(f"{name}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
-        found[name] = json.loads(done.stdout.splitlines()[-1])
+        found[name] = measured(parser, name, python, [name], sees_project=True)
     lines = [f"- {' '.join([name, said['version']]).strip()}: `{CHECKS[name]}`" for name, said in found.items()]
     lines += ["", *table(found)]
-    print("\n".join(lines))
-    if args.write:
-        args.write.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    publish(lines, args.write, HEAD)
     if not all(found["minitf"]["wrong"]) or any(found["minitf"]["right"]):
         sys.exit("our checker misses a wrong gradient or flags a right one")
 

@@ -24,24 +24,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 
 import numpy as np
 
-import autograd as ag
-from autograd import random
 from autograd.devices import get_backend
-from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.data.batches import Batch
-from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.model.transformer import Transformer
-from minitf.training.optim import Adam, batch_loss
-from workload import CONFIGS, FIELDS
+from train_step import prepared, train_step
+from workload import add_arguments, chosen
 
 PEER_FLAGS = {"bf16": ["--amp", "bf16"], "tf32": ["--tf32"], "float32": []}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="base", choices=CONFIGS)
-    parser.add_argument("--batch", type=int, default=500, help="sentences")
-    parser.add_argument("--length", type=int, default=50, help="tokens a sentence, source and target alike")
+    add_arguments(parser)
+    parser.set_defaults(batch=500, length=50)
     parser.add_argument("--precision", nargs="+", default=["bf16", "tf32"], choices=PEER_FLAGS)
     parser.add_argument("--peer", type=Path, help="the PyTorch program; none: only ours")
     parser.add_argument("--peer-python", default=sys.executable, help="the Python that has PyTorch")
@@ -52,7 +45,7 @@ def main() -> int:
 
     rows: list[dict[str, Any]] = []
     rates = card_rates()
-    floor = floor_ms(args.config, args.batch, args.length, rates)
+    floor = floor_ms(chosen(args), args.batch, args.length, rates)
     print(f"card: copies {rates['copy_gb_per_s']:.0f} GB/s, bf16 products {rates['bf16_tflop_per_s']:.0f} TFLOP/s")
     for precision in args.precision:
         commands = {"ours": None, "torch eager": [], "torch compiled": ["--compile"]}
@@ -86,11 +79,6 @@ def row_text(row: dict[str, Any]) -> str:
     return head + "{:8.2f} ms a step{:12,.0f} tokens/s{:9,} MiB".format(*numbers)
 
 
-def sizes(name: str) -> dict[str, Any]:
-    """The sizes of a model by name."""
-    return dict(zip(FIELDS, CONFIGS[name], strict=True))
-
-
 # ---- Steps -------------------------------------------------------------------------------------------------------
 
 
@@ -100,33 +88,17 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
     backend.set_precision(precision)
     cupy = backend.xp
     cupy.get_default_memory_pool().free_all_blocks()
-    config = TransformerConfig(**sizes(args.config))
-    model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16" if precision == "bf16" else None)
-    optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
-    rng = np.random.default_rng(0)
-    shape = (args.batch, args.length + 1)
-    source, target = (backend.asarray(rng.integers(4, config.vocab_size, shape, np.int32)) for _ in range(2))
-    source, target_in, target_out = (cupy.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:]))
-    batch = Batch(np.arange(args.batch), source, target_in, target_out)
-
-    def step(number: int) -> ag.Tensor:
-        random.begin_step(number)
-        optimizer.zero_grad()
-        loss, _ = batch_loss(model, batch, label_smoothing=0.1)
-        loss.backward()
-        optimizer.step(1e-4, 1 / target_out.size)
-        return loss
-
+    model, optimizer, batch = prepared(args, "cuda", "bfloat16" if precision == "bf16" else None)
     seconds = []
     for number in range(args.warmup + args.runs):
         backend.device.synchronize()
         start = time.perf_counter()
-        loss = step(number)
+        loss = train_step(model, optimizer, batch, number)
         issued = time.perf_counter() - start
         backend.device.synchronize()
         if number >= args.warmup:
             seconds.append((time.perf_counter() - start, issued))
-    nats = loss.item() / target_out.size  # of a token
+    nats = loss.item() / batch.target_out.size  # of a token
     if not math.isfinite(nats):
         return {"error": f"the loss is {nats} after {args.warmup + args.runs} steps"}
     median = statistics.median(whole for whole, _ in seconds)
@@ -141,7 +113,8 @@ def our_step(args: argparse.Namespace, precision: str) -> dict[str, Any]:
 
 def peer_step(args: argparse.Namespace, precision: str, flags: list[str]) -> dict[str, Any]:
     """What the peer prints about itself."""
-    command = [args.peer_python, str(args.peer), "train", "--config", args.config, "--device", "cuda"]
+    command = [args.peer_python, str(args.peer), "train", "--device", "cuda"]
+    command += [word for name, size in chosen(args).items() for word in ("--" + name.replace("_", "-"), str(size))]
     command += ["--batch", str(args.batch), "--length", str(args.length), *PEER_FLAGS[precision], *flags]
     command += ["--runs", str(args.runs), "--warmup", str(args.warmup)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -176,13 +149,12 @@ def best_time(backend: Any, work: Any) -> float:
     return statistics.median(times[3:])
 
 
-def floor_ms(name: str, batch: int, length: int, rates: dict[str, float]) -> dict[str, float]:
+def floor_ms(c: dict[str, Any], batch: int, length: int, rates: dict[str, float]) -> dict[str, float]:
     """The products of a step, and the fewest bytes it moves in bf16, at the card's rates.
 
     Bytes: each activation written and read once forward and its gradient once each way, logits written, read twice and
     overwritten once, then read twice as a gradient; a parameter's gradient, moments and copies in Adam.
     """
-    c = sizes(name)
     d, f, v, n = int(c["d_model"]), int(c["d_ff"]), int(c["vocab_size"]), int(c["layers"])
     tokens = batch * length
     matrices = n * ((4 * d * d + 2 * d * f) + (8 * d * d + 2 * d * f)) + v * d

@@ -21,19 +21,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # also where it is imported, by its tests
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
-import numpy as np
-
 from autograd import random
 from autograd.devices import get_backend
-from minitf.config import TransformerConfig
-from minitf.data.batches import Batch
-from minitf.fast.accelerate import accelerate
-from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
 from minitf.parallel.nccl import NcclGroup
 from minitf.training.optim import batch_loss
-from workload import add_arguments, chosen
+from train_step import prepared
+from workload import add_arguments
 
 
 class OneRank(Group):
@@ -64,15 +59,11 @@ class TracedGroup(NcclGroup):
 def traced_step(args: argparse.Namespace, steps: int = 3) -> tuple[list[dict[str, float]], float]:
     """The buckets of the last of several steps, and when its backward pass ended."""
     backend = get_backend("cuda")
-    xp, config = backend.xp, TransformerConfig(**chosen(args))
+    xp = backend.xp
     backend.set_precision("bf16")
-    model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16")
+    model, _, batch = prepared(args, "cuda", "bfloat16")
     group = TracedGroup(OneRank(), backend, "cuda")
     buckets = GradientBuckets(model.parameters(), group)
-    rng = np.random.default_rng(0)
-    source, target = (rng.integers(4, config.vocab_size, (args.batch, args.length + 1), np.int32) for _ in range(2))
-    ids = [backend.asarray(np.ascontiguousarray(a)) for a in (source[:, 1:], target[:, :-1], target[:, 1:])]
-    batch = Batch(np.arange(args.batch), *ids)
     stream = xp.cuda.get_current_stream()
     for number in range(steps):
         random.begin_step(number)

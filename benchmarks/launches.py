@@ -25,13 +25,10 @@ import numpy as np
 
 from autograd import random
 from autograd.devices import get_backend
-from minitf.config import OptimizerConfig, TransformerConfig
-from minitf.data.batches import Batch
-from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.model.transformer import Transformer
-from minitf.training.optim import Adam, batch_loss
+from minitf.training.optim import batch_loss
 from tests.emulation import cupy_stand_in, nvmath_stand_in
-from workload import add_arguments, chosen
+from train_step import prepared
+from workload import add_arguments
 
 SIZES = {0: 4, 1: 8, 14: 2}  # bytes of cuBLAS's types
 
@@ -148,16 +145,10 @@ def _zeroed(counter: Counter, a: Any) -> Any:
 
 def count_step(args: argparse.Namespace) -> dict[str, Counter]:
     """Launches and bytes of the forward pass, the backward pass and the update of the third step."""
-    config = TransformerConfig(**chosen(args))
     counter = Counter()
     parts = {}
-    with counted(counter, args.epilogues) as backend:
-        model = accelerate(Transformer(config).to("cuda"), compute_dtype="bfloat16")
-        optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
-        rng = np.random.default_rng(0)
-        source, target = (rng.integers(4, config.vocab_size, (args.batch, args.length + 1), np.int32) for _ in range(2))
-        ids = [np.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:])]
-        batch = Batch(np.arange(args.batch), *[backend.asarray(a) for a in ids])
+    with counted(counter, args.epilogues):
+        model, optimizer, batch = prepared(args, "cuda", "bfloat16")
         for number in range(3):
             random.begin_step(number)
             optimizer.zero_grad()
@@ -166,7 +157,7 @@ def count_step(args: argparse.Namespace) -> dict[str, Counter]:
             parts["forward"] = _taken(counter)
             loss.backward()
             parts["backward"] = _taken(counter)
-            optimizer.step(1e-4, 1 / ids[2].size)
+            optimizer.step(1e-4, 1 / batch.target_out.size)
             parts["Adam"] = _taken(counter)
     return parts
 

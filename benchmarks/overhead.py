@@ -13,7 +13,6 @@ import argparse
 import gc
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -154,29 +153,21 @@ def measure(name: str) -> dict[str, float]:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    from benchmarks.side_by_side import BLAS_SETTINGS, add_arguments, machine, peers_given
+    from benchmarks.side_by_side import add_arguments, machine, measured, peers_given, publish
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     args = parser.parse_args()
     pythons = {"minitf": sys.executable, **peers_given(parser, args.peer, NAMES[1:])}
-    settings = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS} | {"OPENBLAS_NUM_THREADS": "1"}
     records: dict[str, list[dict[str, float]]] = {name: [] for name in pythons}
     for _ in range(args.rounds):
         for name, python in pythons.items():
-            environment = settings | ({"PYTHONPATH": str(ROOT)} if name == "minitf" else {})
-            command = [python, str(Path(__file__).resolve()), "--measure", name]
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
-            if done.returncode:
-                parser.error(f"{name}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
-            records[name].append(json.loads(done.stdout))
+            records[name].append(measured(parser, name, python, [name], sees_project=name == "minitf"))
     lines = [machine(), "", f"| | {' | '.join(pythons)} |", "|---|" + "---|" * len(pythons)]
     for key, title in MEASURES.items():
         cells = [f"{median(record[key] for record in records[name]):,.2f}" for name in pythons]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    print("\n".join(lines))
-    if args.write:
-        args.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    publish(lines, args.write)
 
 
 if __name__ == "__main__":

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 
 import numpy as np
 
-import train_step
 from autograd.fast import cpu_kernels
 from autograd.inspect import profile
 from autograd.modes import Observer, observe
 from minitf.system.process import set_up_device
 from side_by_side import machine
+from train_step import prepared, train_step
 from workload import BATCHES, add_arguments
 
 
@@ -95,13 +95,13 @@ def measured(config: str) -> list[Activity]:
     """What a step of a model consists of, largest first."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    model, optimizer, step = train_step.prepared_step(parser.parse_args(["--config", config]))
+    model, optimizer, batch = prepared(parser.parse_args(["--config", config]))
     for number in range(2):
-        step(number)
+        train_step(model, optimizer, batch, number)
     with observe(traffic := Traffic()):
-        step(2)
+        train_step(model, optimizer, batch, 2)
     with profile(Adam=optimizer.step) as found:
-        step(3)
+        train_step(model, optimizer, batch, 3)
     moments = 7 * sum(parameter.data.nbytes for parameter in model.parameters())  # reads g, p, m, v; writes p, m, v
     activities = [
         Activity(row.name.strip("()"), row.total_ms, row.flops / 1e9, traffic.bytes.get(row.name, 0) / 1e9)

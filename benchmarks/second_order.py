@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -130,7 +128,7 @@ def measure(program: str, d_model: int, repeats: int = 5) -> dict[str, float]:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
-    from benchmarks.side_by_side import BLAS_SETTINGS, add_arguments, machine, peers_given
+    from benchmarks.side_by_side import add_arguments, machine, measured, peers_given, publish
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
@@ -138,18 +136,13 @@ def main() -> None:
     args = parser.parse_args()
     peers = peers_given(parser, args.peer, NAMES[1:])
     pythons = {"minitf": sys.executable, "minitf, accelerated": sys.executable, **peers}
-    settings = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS}
-    settings |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     records: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(args.rounds):
         for d_model in args.sizes:
             for program, python in pythons.items():
-                environment = settings | ({} if program == "pytorch" else {"PYTHONPATH": str(ROOT)})
-                command = [python, str(Path(__file__).resolve()), "--measure", program, str(d_model)]
-                done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
-                if done.returncode:
-                    parser.error(f"{program}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
-                records.setdefault((program, d_model), []).append(json.loads(done.stdout))
+                asked, is_ours = [program, str(d_model)], program != "pytorch"
+                found = measured(parser, program, python, asked, sees_project=is_ours)
+                records.setdefault((program, d_model), []).append(found)
     lines = [
         machine(),
         "",
@@ -165,9 +158,7 @@ def main() -> None:
                 ratio = median(r[name] / r["gradient"] for r in rounds)
                 cells.append(times if name == "gradient" else f"{times}, **{ratio:.2f}**")
             lines.append(f"| {program}: {name} | {' | '.join(cells)} |")
-    print("\n".join(lines))
-    if args.write:
-        args.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    publish(lines, args.write)
 
 
 if __name__ == "__main__":

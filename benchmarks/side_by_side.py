@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 BLAS_SETTINGS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # with them set, nobody gets what a user gets
 
 
@@ -52,6 +53,25 @@ class Contestant:
     def spread(self, key: str) -> tuple[float, float]:
         values = [record[key] for record in self.records]
         return min(values), max(values)
+
+
+def measured(parser: Any, name: str, python: str, arguments: list[str], *, sees_project: bool) -> Any:
+    """What the running program, called with `--measure …` by another Python on one thread, prints as JSON."""
+    environment = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS}
+    environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {"PYTHONPATH": str(ROOT)} if sees_project else {}
+    command = [python, str(Path(sys.argv[0]).resolve()), "--measure", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
+    if done.returncode:
+        parser.error(f"{name}: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def publish(lines: list[str], path: Path | None, head: str = "") -> None:
+    """Print lines, and write them to a file if one is given, below `head`."""
+    print("\n".join(lines))
+    if path is not None:
+        path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def ours(script: str, *arguments: str) -> list[Contestant]:

@@ -8,46 +8,50 @@ Prints one JSON line: median seconds of a step, target tokens per second, peak m
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import statistics
+import itertools
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without an installation
 
 import numpy as np
 
-from autograd import random
+from autograd import Tensor, random
+from autograd.devices import get_backend
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
 from minitf.training.optim import Adam, batch_loss
-from workload import add_arguments, chosen
+from workload import add_arguments, chosen, median_seconds, report
 
 
-def prepared_step(args: argparse.Namespace) -> tuple[Transformer, Adam, Callable[[int], None]]:
-    """A model of random weights, its optimizer, and the step of a given number on a random batch."""
-    config = TransformerConfig(**chosen(args))
-    model = accelerate(Transformer(config), checkpoint_layers=getattr(args, "checkpoint_activations", False))
+def prepared(
+    args: argparse.Namespace, device: str = "cpu", compute_dtype: str | None = None
+) -> tuple[Transformer, Adam, Batch]:
+    """A model of random weights, its optimizer, and a random batch, on a device."""
+    backend, config = get_backend(device), TransformerConfig(**chosen(args))
+    model = accelerate(
+        Transformer(config).to(device),
+        compute_dtype=compute_dtype,
+        checkpoint_layers=getattr(args, "checkpoint_activations", False),
+    )
     optimizer = accelerate_adam(Adam(model.named_parameters(), OptimizerConfig()))
     rng = np.random.default_rng(0)
-    source = rng.integers(4, config.vocab_size, (args.batch, args.length))
-    target = rng.integers(4, config.vocab_size, (args.batch, args.length + 1))
-    batch = Batch(np.arange(args.batch), source, target[:, :-1], target[:, 1:])
+    source, target = (rng.integers(4, config.vocab_size, (args.batch, args.length + 1), np.int32) for _ in range(2))
+    ids = [np.ascontiguousarray(a) for a in (source[:, 1:], target[:, :-1], target[:, 1:])]
+    return model, optimizer, Batch(np.arange(args.batch), *map(backend.asarray, ids))
 
-    def step(number: int) -> None:
-        random.begin_step(number)
-        optimizer.zero_grad()
-        loss, _ = batch_loss(model, batch, label_smoothing=0.1)
-        loss.backward()
-        optimizer.step(1e-4, 1 / target[:, 1:].size)
 
-    return model, optimizer, step
+def train_step(model: Transformer, optimizer: Adam, batch: Batch, number: int) -> Tensor:
+    """Forward, backward and Adam; returns the loss."""
+    random.begin_step(number)
+    optimizer.zero_grad()
+    loss, _ = batch_loss(model, batch, label_smoothing=0.1)
+    loss.backward()
+    optimizer.step(1e-4, 1 / batch.target_out.size)
+    return loss
 
 
 def main() -> None:
@@ -62,28 +66,11 @@ def main() -> None:
     args = parser.parse_args()
 
     set_up_device(args.threads, precision=args.precision, kernels=args.kernels)
-    model, _, step = prepared_step(args)
-
-    seconds = []
-    for number in range(args.warmup + args.runs):
-        start = time.perf_counter()
-        step(number)
-        if number >= args.warmup:
-            seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(
-        json.dumps(
-            {
-                "peer": "minitf",
-                "mode": "train",
-                "config": args.config,
-                "seconds": round(median, 5),
-                "tokens_per_second": round(args.batch * args.length / median, 1),
-                "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-                "parameters": model.parameter_count(),
-            }
-        )
-    )
+    model, optimizer, batch = prepared(args)
+    numbers = itertools.count()
+    seconds = median_seconds(lambda: train_step(model, optimizer, batch, next(numbers)), args.runs, args.warmup)
+    parameters = model.parameter_count()
+    report("minitf", "train", seconds, args.batch * args.length, config=args.config, parameters=parameters)
 
 
 if __name__ == "__main__":

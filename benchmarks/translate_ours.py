@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -69,29 +67,11 @@ def main() -> None:
         corpus(args)
         return
     loading = load_times(args.model) if args.model else {}
-    work = decode(args)
-    seconds, tokens = [], 0
-    for number in range(args.runs + 1):
-        start = time.perf_counter()
-        tokens = work()
-        if number:
-            seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(
-        json.dumps(
-            {
-                "peer": "minitf",
-                "mode": args.mode,
-                "seconds": round(median, 4),
-                "tokens_per_second": round(tokens / median, 1),
-                **loading,
-                "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            }
-        )
-    )
+    seconds = workload.median_seconds(decode(args), args.runs)
+    workload.report("minitf", args.mode, seconds, args.batch * args.new_tokens, **loading)
 
 
-def decode(args: argparse.Namespace) -> Callable[[], int]:
+def decode(args: argparse.Namespace) -> Callable[[], None]:
     """Every sentence has the same length, and so has every output: all sentences cost the same work."""
     decoder: Any
     if args.model:
@@ -108,7 +88,7 @@ def decode(args: argparse.Namespace) -> Callable[[], int]:
     source = rng.integers(4, decoder.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
     search = BeamSearchConfig(beam=args.beam, max_length=args.new_tokens, min_length=args.new_tokens)
 
-    def work() -> int:
+    def work() -> None:
         batched.run(
             source,
             lambda model, batch, places: beam_search(model, batch, search),
@@ -116,7 +96,6 @@ def decode(args: argparse.Namespace) -> Callable[[], int]:
             max_sentences=args.batch,
             done=lambda batch: None,
         )
-        return args.batch * args.new_tokens
 
     return work
 
@@ -149,10 +128,7 @@ def corpus(args: argparse.Namespace) -> None:
         found = translator.translate_nbest(lines, n_best=1, max_sentences_per_batch=batch, **search)
         return [[token for _, target in best.parts for token in target] for best, *_ in found]
 
-    record, tokens = workload.timed_settings(work, lines, args.beams, args.batches)
-    if args.tokens:
-        args.tokens.write_text(json.dumps(tokens))
-    print(json.dumps({"peer": "minitf", "mode": "corpus", **record}))
+    workload.report_corpus("minitf", args, work, lines)
 
 
 def export(args: argparse.Namespace) -> None:

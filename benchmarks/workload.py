@@ -1,10 +1,12 @@
-"""What is timed: the models, and batches of full rows, the same for ours and for every peer."""
+"""What is timed, and how: the models, batches of full rows, medians of runs, the same for ours and for every peer."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import resource
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,6 +48,37 @@ def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=Path, help="a file for the token ids of the translations")
 
 
+def median_seconds(work: Callable[[], object], runs: int, warmup: int = 1) -> float:
+    """Seconds of a call: the median of `runs`, after `warmup` more."""
+    seconds = []
+    for _ in range(warmup + runs):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[warmup:])
+
+
+def report(peer: str, mode: str, seconds: float, tokens: int, **more: Any) -> None:
+    """Print one JSON line: seconds, tokens per second and peak memory in MiB, unless `more` has another."""
+    speed = {"seconds": round(seconds, 5), "tokens_per_second": round(tokens / seconds, 1), "peak_mib": peak_mib()}
+    print(json.dumps({"peer": peer, "mode": mode, **speed, **more}))
+
+
+def peak_mib() -> int:
+    """Of this process, so far."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def report_corpus(
+    peer: str, args: argparse.Namespace, work: Callable[[Any, int, int], list[list[int]]], lines: Any, **more: Any
+) -> None:
+    """Print the speeds of `timed_settings` as one JSON line; write the tokens of the translations if asked to."""
+    record, tokens = timed_settings(work, lines, args.beams, args.batches)
+    if args.tokens:
+        args.tokens.write_text(json.dumps(tokens))
+    print(json.dumps({"peer": peer, "mode": "corpus", **more, **record}))
+
+
 def timed_settings(
     work: Callable[[Any, int, int], list[list[int]]], lines: Any, beams: Sequence[int], batches: Sequence[int]
 ) -> tuple[dict[str, float], dict[str, list[list[int]]]]:
@@ -67,7 +100,7 @@ def timed_settings(
         setting = f"beam {beam}, batch {batch}"
         tokens[setting] = found
         record[setting] = round(sum(len(each) + 1 for each in found) / min(seconds), 1)
-    record["peak_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    record["peak_mib"] = peak_mib()
     return record, tokens
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workload import add_corpus_arguments, timed_settings
+from workload import add_corpus_arguments, report_corpus
 
 
 def main():
@@ -40,11 +40,7 @@ def main():
         results = translator.translate_batch([[pieces[i] for i in line] for line in lines], **settings)
         return [[ids[piece] for piece in result.hypotheses[0]] for result in results]
 
-    record, tokens = timed_settings(work, lines, args.beams, args.batches)
-    if args.tokens:
-        args.tokens.write_text(json.dumps(tokens))
-    about = {"peer": "ctranslate2 " + ctranslate2.__version__, "mode": "corpus", "compute": args.compute_type}
-    print(json.dumps({**about, **record}))
+    report_corpus("ctranslate2 " + ctranslate2.__version__, args, work, lines, compute=args.compute_type)
 
 
 if __name__ == "__main__":

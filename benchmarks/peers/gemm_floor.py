@@ -10,7 +10,6 @@ Prints one JSON line: seconds, target tokens per second, GFLOP/s and the kernels
 """
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from threadpoolctl import threadpool_info
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workload import add_arguments, chosen
+from workload import add_arguments, chosen, report
 
 
 def product(rows, inner, columns, runs=5):
@@ -52,18 +51,8 @@ def main():
     counts = [(square, 12 * layers), (up, 2 * layers), (down, 2 * layers), (logits, 1)]
     seconds = sum(cost[0] * count for cost, count in counts)
     flops = sum(cost[1] * count for cost, count in counts)
-    print(
-        json.dumps(
-            {
-                "peer": "gemm floor",
-                "config": args.config,
-                "seconds": round(seconds, 4),
-                "tokens_per_second": round(rows / seconds, 1),
-                "gflops": round(flops / seconds / 1e9, 1),
-                "blas": [i.get("architecture") for i in threadpool_info()],
-            }
-        )
-    )
+    blas = [i.get("architecture") for i in threadpool_info()]
+    report("gemm floor", "train", seconds, rows, config=args.config, gflops=round(flops / seconds / 1e9, 1), blas=blas)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,9 @@ Prints one JSON line: median seconds of a training step, target tokens per secon
 
 import argparse
 import functools
-import json
+import itertools
 import math
-import resource
-import statistics
 import sys
-import time
 from pathlib import Path
 
 import jax
@@ -23,7 +20,7 @@ import optax
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workload import add_arguments, chosen
+from workload import add_arguments, chosen, median_seconds, report
 
 
 def linear(key, n, m):
@@ -119,27 +116,15 @@ def main():
 
     source = jax.random.randint(jax.random.key(1), (args.batch, args.length), 4, vocabulary)
     target = jax.random.randint(jax.random.key(2), (args.batch, args.length + 1), 4, vocabulary)
-    seconds = []
-    for i in range(args.runs + 2):
-        start = time.perf_counter()
-        params, state, value = step(params, state, source, target, jax.random.key(i))
-        value.block_until_ready()
-        jax.block_until_ready(params)
-        if i >= 2:
-            seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(
-        json.dumps(
-            {
-                "peer": "jax " + jax.__version__,
-                "mode": "train",
-                "config": args.config,
-                "seconds": round(median, 5),
-                "tokens_per_second": round(args.batch * args.length / median, 1),
-                "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            }
-        )
-    )
+    keys = map(jax.random.key, itertools.count())
+
+    def one_step():
+        nonlocal params, state
+        params, state, value = step(params, state, source, target, next(keys))
+        jax.block_until_ready((params, value))
+
+    seconds = median_seconds(one_step, args.runs, warmup=2)
+    report("jax " + jax.__version__, "train", seconds, args.batch * args.length, config=args.config)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workload import add_corpus_arguments, timed_settings
+from workload import add_corpus_arguments, report_corpus
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -173,10 +173,7 @@ def main():
                 results[i] = tokens
         return results
 
-    record, tokens = timed_settings(work, lines, args.beams, args.batches)
-    if args.tokens:
-        args.tokens.write_text(json.dumps(tokens))
-    print(json.dumps({"peer": "pytorch " + torch.__version__, "mode": "corpus", **record}))
+    report_corpus("pytorch " + torch.__version__, args, work, lines)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,9 @@ Prints one JSON line: median seconds, tokens per second, peak memory in MiB.
 """
 
 import argparse
-import json
 import math
 import resource
-import statistics
 import sys
-import time
 from pathlib import Path
 
 import torch
@@ -26,7 +23,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workload import add_arguments, chosen
+from workload import add_arguments, chosen, median_seconds, report
 
 
 class Attention(nn.Module):
@@ -117,19 +114,6 @@ def synchronize(device):
         torch.cuda.synchronize()
 
 
-def timed(step, device, warmup, runs):
-    for _ in range(warmup):
-        step()
-    seconds = []
-    for _ in range(runs):
-        synchronize(device)
-        start = time.perf_counter()
-        step()
-        synchronize(device)
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
-
-
 def training_step(model, source, target, kind, compiled):
     """A function that makes one training step of a batch; kind: type of mixed precision, or None."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
@@ -207,20 +191,14 @@ def main():
         step = decoding_step(model.eval(), source, kind, args.beam, args.new_tokens)
         tokens = args.batch * args.new_tokens
 
-    seconds = timed(step, device, args.warmup, args.runs)
-    print(
-        json.dumps(
-            {
-                "peer": "pytorch " + torch.__version__,
-                "mode": args.mode,
-                "config": args.config,
-                "seconds": round(seconds, 5),
-                "tokens_per_second": round(tokens / seconds, 1),
-                "peak_mib": round(peak_mib(device)),
-                "parameters": sum(p.numel() for p in model.parameters()),
-            }
-        )
-    )
+    def finished():
+        step()
+        synchronize(device)
+
+    seconds = median_seconds(finished, args.runs, args.warmup)
+    parameters = sum(p.numel() for p in model.parameters())
+    about = {"config": args.config, "peak_mib": round(peak_mib(device)), "parameters": parameters}
+    report("pytorch " + torch.__version__, args.mode, seconds, tokens, **about)
 
 
 if __name__ == "__main__":

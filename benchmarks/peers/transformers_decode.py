@@ -9,13 +9,16 @@ Prints one JSON line: median seconds, output tokens per second, seconds to load,
 """
 
 import argparse
-import json
-import resource
-import statistics
+import sys
 import time
+from pathlib import Path
 
 import torch
 import transformers
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workload import median_seconds, report
 
 
 def main():
@@ -33,33 +36,16 @@ def main():
     torch.manual_seed(0)
     source = torch.randint(4, model.config.vocab_size - 1, (args.batch, args.length))
     source[:, -1] = model.config.eos_token_id
-    seconds = []
-    for run in range(args.runs + 1):
-        start = time.perf_counter()
-        with torch.inference_mode():
-            model.generate(
-                input_ids=source,
-                attention_mask=torch.ones_like(source),
-                num_beams=args.beam,
-                do_sample=False,
-                min_new_tokens=args.new_tokens,
-                max_new_tokens=args.new_tokens,
-            )
-        if run:
-            seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(
-        json.dumps(
-            {
-                "peer": f"transformers {transformers.__version__}, torch {torch.__version__}",
-                "mode": "decode",
-                "seconds": round(median, 4),
-                "tokens_per_second": round(args.batch * args.new_tokens / median, 1),
-                "load_seconds": round(load_seconds, 4),
-                "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-            }
-        )
-    )
+    search = {"num_beams": args.beam, "do_sample": False}
+    search |= {"min_new_tokens": args.new_tokens, "max_new_tokens": args.new_tokens}
+
+    @torch.inference_mode()
+    def work():
+        model.generate(input_ids=source, attention_mask=torch.ones_like(source), **search)
+
+    seconds = median_seconds(work, args.runs)
+    peer = f"transformers {transformers.__version__}, torch {torch.__version__}"
+    report(peer, "decode", seconds, args.batch * args.new_tokens, load_seconds=round(load_seconds, 4))
 
 
 if __name__ == "__main__":
