@@ -90,7 +90,7 @@ class RecomputedOutputs(Observer):
                     if any(type(a) is Again for a in saved):
                         op._saved = _WithAgains(op, saved)
         if can and op.computes_again == "saved" and op.backend is CPU and outputs[0].data.nbytes >= AGAIN_BYTES:
-            op.again_depth = 1
+            op.again_depth = int(isinstance(op._saved, tuple))  # `checkpoint` would run its function again at once
 
 
 def _shared(op: Op) -> Again | None:
