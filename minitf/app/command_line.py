@@ -108,6 +108,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)  # an abbreviation changes its meaning when a flag is added
+        self.describe: Callable[[], None] = lambda: None
+        """Give the arguments their descriptions, which most commands do not print."""
 
     def group(self, name: str) -> Any:
         """Return the group of that name; create it if it does not exist."""
@@ -124,6 +126,10 @@ class ArgumentParser(argparse.ArgumentParser):
             "--errors", choices=("strict", "replace"), default="strict", help="handling of bytes that are not UTF-8"
         )
 
+    def format_help(self) -> str:
+        self.describe()
+        return super().format_help()
+
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:  # argparse would take no notice of a full disk
             (file or sys.stderr).write(message)
@@ -131,6 +137,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         start, _, names = message.partition("the following arguments are required: ")
         if names and not start:
+            self.describe()
             missing = [each for each in self._actions if each.nargs != "*" and each.metavar in names.split(", ")]
             what = " and ".join(f"{each.metavar} ({each.help})" for each in missing) or names
             raise UserError(f"required: {what}; {self.prog} --help describes all arguments")
@@ -188,10 +195,16 @@ def build_parser(
             "-h", "--help", action=_BriefHelp, nargs=0, const=shown_always, help="print the most common flags"
         )
         parser.add_argument(ALL, action="help", help="print all flags, with their units, sources and defaults")
+    arguments = []
     for flag in flags_of(config_class):
         names, options = _argument(flag)
-        options["help"] = _help(flag, with_presets=config_class is RunConfig)
-        parser.group(flag.section).add_argument(*names, **options)
+        arguments.append((parser.group(flag.section).add_argument(*names, **options), flag))
+
+    def describe() -> None:
+        for argument, flag in arguments:
+            argument.help = argument.help or _help(flag, with_presets=config_class is RunConfig)
+
+    parser.describe = describe
     parser.add_argument("--version", action=Print, nargs=0, const=version, help="print the version")
     return parser
 

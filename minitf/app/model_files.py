@@ -22,8 +22,8 @@ from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.confined import confined
+from minitf.system.new_folders import new_folder, require_new
 from minitf.system.process import say
-from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned, vocabulary_of
 
 MEMORY_BYTES, MEMORY_PER_BYTE = 2**30, 8

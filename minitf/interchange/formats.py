@@ -16,7 +16,7 @@ from minitf.interchange.marian import find_marian, read_marian, write_marian
 from minitf.interchange.outgoing import LearnedModel, write_plain
 from minitf.interchange.stored_arrays import ModelFileError
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import new_folder
+from minitf.system.new_folders import new_folder
 
 Reader = Callable[[Path], ForeignModel]
 Writer = Callable[[LearnedModel, Path], list[str]]

@@ -18,8 +18,8 @@ from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.system.files import os_errors_explained
+from minitf.system.new_folders import copy_inside, new_folder
 from minitf.system.process import say, shell_command
-from minitf.system.writing import copy_inside, new_folder
 from minitf.training.run import MODEL, Texts, exist
 from minitf.translation.loading import LearnedModel, build_model, check_config, check_vocabulary, choose_checkpoints
 

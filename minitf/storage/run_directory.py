@@ -28,7 +28,8 @@ from minitf.config.options import from_plain, to_plain
 from minitf.errors import UserError
 from minitf.system import portable
 from minitf.system.environment import changes, environment_facts
-from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file, require_inside
+from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file
+from minitf.system.new_folders import require_inside
 from minitf.system.writing import OWNER_BYTES, HeldFolder, atomic_write, clear_away, owner_in, remove_leftovers
 
 CONFIG_NAME = "config.json"

@@ -131,16 +131,6 @@ def require_regular(path: Path) -> None:
             raise UserError(f"{path} is a pipe or device, but a corpus is read more than once; save it to a file first")
 
 
-def require_inside(path: Path, folder: Path) -> None:
-    """Raises: UserError for a path in a folder that a symbolic link leads out of it; OSError if there is nothing"""
-    real = Path(os.path.realpath(path, strict=True))
-    if not real.is_relative_to(os.path.realpath(folder, strict=True)):
-        raise UserError(
-            f"{path} leads to {real}, outside {folder}, and files outside that directory are not copied; put the file "
-            "itself in its place"
-        )
-
-
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with os_errors_explained(f"read {path}"), open_regular(path) as file:

@@ -111,13 +111,6 @@ def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> None:
 # ---- Open folders ----
 
 
-def open_folder(path: Path) -> Folder:
-    """Open a folder.  Raises: OSError"""
-    if os.open in os.supports_dir_fd and DIRECTORY:
-        return Folder(os.open(path, os.O_RDONLY | DIRECTORY | CLOEXEC))
-    return FolderByPath(path)
-
-
 class Folder:
     """An open folder, which stays the same whatever its path leads to; names are of files in it, links not followed."""
 
@@ -185,57 +178,3 @@ class Folder:
 
     def close(self) -> None:
         os.close(self.descriptor)
-
-
-class FolderByPath(Folder):
-    """A folder where functions take no folder's descriptor: its path, and its status when it was opened."""
-
-    def __init__(self, path: Path, *, follow_symlinks: bool = True) -> None:
-        self.path = Path(path).absolute()
-        self._status = os.stat(path, follow_symlinks=follow_symlinks)
-        if not stat.S_ISDIR(self._status.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
-
-    def open(self, name: str, flags: int) -> int:
-        if (self.path / name).is_symlink():
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-        return os.open(self.path / name, flags, 0o666)
-
-    def open_folder(self, name: str) -> Folder:
-        return FolderByPath(self.path / name, follow_symlinks=False)
-
-    def again(self) -> Folder:
-        return FolderByPath(self.path)
-
-    def status(self) -> os.stat_result:
-        return self._status
-
-    def stat(self, name: str) -> os.stat_result:
-        return os.lstat(self.path / name)
-
-    def keep_mode(self, name: str, descriptor: int) -> None:
-        self.stat(name)  # Windows has access lists, which a new file inherits from its folder
-
-    def names(self) -> list[str]:
-        return os.listdir(self.path)
-
-    def mkdir(self, name: str) -> None:
-        os.mkdir(self.path / name)
-
-    def rename(self, name: str, other: str) -> None:
-        os.rename(self.path / name, self.path / other)
-
-    def replace(self, name: str, other: str) -> None:
-        os.replace(self.path / name, self.path / other)
-
-    def unlink(self, name: str) -> None:
-        os.unlink(self.path / name)
-
-    def remove_tree(self, name: str) -> None:
-        shutil.rmtree(self.path / name)
-
-    def flush(self) -> None:
-        """Do nothing: Windows opens no folder, and NTFS keeps a journal of renames."""
-
-    def close(self) -> None:
-        pass

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import re
 import signal
 import sys
 import threading
@@ -20,8 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from minitf.errors import UserError, shortened
-from minitf.system.files import explained
+from minitf.errors import UserError
+from minitf.system.failures import drop_output, explanation
 from minitf.system.portable import SIGNALS
 
 # ---- Running a command ----
@@ -44,52 +43,18 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
             finally:
                 if not isinstance(sys.exception(), Exception):
                     sys.stdout.flush()  # here, where a failure can still be reported; also after --help
-    except UserError as error:
-        say(f"error: {_legible(error)}")
-        return error.exit_status
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name in ("", "autograd", "minitf"):
-            raise
-        say(f"error: the package {name} is not installed for {sys.executable}; {how_to_install()}")
-        return 2
-    except MemoryError as error:
-        say(lack_of_memory(error))
-        return 2
-    except ImportError as error:
-        if "failed to map" not in str(error) and "C-extensions" not in str(error):
-            raise
-        say("error: not enough memory to load a library; increase the limit of ulimit -v")
-        return 2
-    except RuntimeError as error:
-        if "can't start new thread" not in str(error):
-            raise
-        say("error: cannot start a thread; increase the limits of ulimit -u and ulimit -v, or choose fewer --threads")
-        return 2
     except KeyboardInterrupt as interrupt:
         say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
         return exit_status(interrupt)
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return 141
-    except OSError as error:
-        say(f"error: {explained(_failed_action(error), error)}")
-        return 2
+    except Exception as error:
+        if (told := explanation(error)) is None:
+            raise
+        say(f"error: {told}")
+        return error.exit_status if isinstance(error, UserError) else UserError.exit_status
     return status or 0
-
-
-def lack_of_memory(error: MemoryError) -> str:
-    """Return the error message for a lack of memory."""
-    details = f" ({error})" if str(error) else ""
-    less = "a smaller --max-tokens-per-batch, --beam or model needs less"
-    return f"error: not enough memory{details}; close other programs, or increase the limit of ulimit -v; {less}"
-
-
-LONGEST_WORD = 1000  # of a message; a longer one is a value or path that a program has made up
-
-
-def _legible(error: UserError) -> str:
-    return re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: shortened(word[0]), str(error))
 
 
 class _ClosedOutput(io.TextIOBase):
@@ -113,35 +78,11 @@ def _closed_output_noticed() -> Iterator[None]:
         sys.stdout = before
 
 
-def _failed_action(error: OSError) -> str:
-    """Describe what failed with an error for which no caller had a better message."""
-    if error.filename is not None:
-        return f"use {error.filename}"
-    if isinstance(error, FileNotFoundError):
-        return "use the working directory"
-    _drop_output()
-    return "write to standard output"  # errors of files have names
-
-
-def _drop_output() -> None:
-    """Send what standard output still holds nowhere: Python would complain again as it ends."""
-    with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _allow_any_character() -> None:
     """Print characters that a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def how_to_install() -> str:
-    """State how to get the packages that this project needs."""
-    folder = Path(__file__).parents[2]
-    if (folder / ".venv" / "bin" / "python").exists() and sys.prefix != str(folder / ".venv"):
-        return f"activate the environment that has it: . {folder}/.venv/bin/activate"
-    return "run `pip install .` in the project's directory, in a virtual environment, or `make demo`, which makes one"
 
 
 def _refuse_half_pairs(arguments: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ import errno
 import io
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,7 +20,8 @@ from typing import IO, Any, BinaryIO, Self
 
 from minitf.errors import UserError
 from minitf.system import portable
-from minitf.system.files import BUFFER_BYTES, open_regular, open_stream, os_errors_explained, require_inside
+from minitf.system.files import BUFFER_BYTES, open_stream, os_errors_explained
+from minitf.system.folder_by_path import FolderByPath
 from minitf.system.portable import Folder
 
 ADVICE = "it was moved, deleted or replaced while this process was using it; resume the run from where it is now"
@@ -204,38 +204,6 @@ def make_folder(folder: Path) -> None:
         pass
 
 
-def require_new(folder: Path) -> None:
-    """Raises: UserError unless `folder` can be made: there is nothing of its name, or an empty folder."""
-    if folder.name in ("", ".."):
-        raise UserError(f"{folder} is not the name of a new directory; give one")
-    with os_errors_explained(f"look at {folder}"):
-        if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-            raise UserError(f"{folder} already exists and is not an empty directory; give a new one")
-        if os.path.ismount(folder):
-            raise UserError(f"{folder} is a mount point, which cannot be replaced; give a new directory in it")
-
-
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `path` at the end of the `with` block, or is deleted after an error.
-
-    Raises: UserError if `path` is not new, and where the system refuses
-    """
-    require_new(path)
-    temporary = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.partial")
-    try:
-        with os_errors_explained(f"create the folder {path}"):
-            temporary.mkdir(parents=True)
-        yield temporary
-        with os_errors_explained(f"create the folder {path}"):
-            os.replace(temporary, path)
-    except BaseException:  # not after the rename: a network file system may show the old name for a while
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    with os_errors_explained(f"write the folder {path}"):
-        sync_folder(path.parent)
-
-
 def sync_folder(folder: Path) -> None:
     """Flush a folder to the disk, so that renames in it are durable."""
     with opened(folder) as found:
@@ -254,22 +222,6 @@ def exclusive_lock(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def copy_inside(path: Path, folder: Path, target: Path) -> None:
-    """Copy a file, or a folder and all in it but locks and partial files, that lies in `folder`, with what links mean.
-
-    Raises: UserError for a pipe or device, and where a link leads out of `folder`; OSError
-    """
-    require_inside(path, folder)
-    if not path.is_dir():
-        with open_regular(path) as source, open(target, "xb") as copy:
-            shutil.copyfileobj(source, copy)
-        return
-    target.mkdir()
-    for part in sorted(path.iterdir()):
-        if part.suffix not in (".partial", ".lock"):
-            copy_inside(part, folder, target / part.name)
-
-
 # ---- Held folders ----
 
 
@@ -285,7 +237,7 @@ class HeldFolder:
         """
         self.path, self.lock_path = path, path / lock_name
         self._written = b""
-        self.folder = portable.open_folder(path)
+        self.folder = _open_folder(path)
         try:
             self.lock = open_own_file(self.lock_path, os.O_RDWR | os.O_CREAT, self.folder)
         except BaseException:
@@ -356,7 +308,7 @@ def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[Fol
     if held is None:
         if create:
             folder.mkdir(parents=True, exist_ok=True)
-        found = portable.open_folder(folder)
+        found = _open_folder(folder)
     else:
         held.check()
         found = _descend(held, folder, create)
@@ -364,6 +316,12 @@ def _opened(folder: Path, held: HeldFolder | None, create: bool) -> Iterator[Fol
         yield found
     finally:
         found.close()
+
+
+def _open_folder(path: Path) -> Folder:
+    if os.open in os.supports_dir_fd and portable.DIRECTORY:
+        return Folder(os.open(path, os.O_RDONLY | portable.DIRECTORY | portable.CLOEXEC))
+    return FolderByPath(path)
 
 
 def is_held(path: Path) -> bool:

@@ -29,7 +29,7 @@ from minitf.app import commands
 from minitf.errors import UserError
 from minitf.report import run_page
 from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.system import process, writing
+from minitf.system import failures, writing
 from minitf.system.process import run_command
 from minitf.training.optim import Adam
 from tests.helpers.runs import Child, Ground, check, start_or_resume
@@ -337,7 +337,7 @@ def without_errors() -> None:
 
 def without_sentence() -> None:
     """A lack of memory is said to be another error."""
-    process.lack_of_memory = lambda error: "error: something went wrong"
+    failures.lack_of_memory = lambda error: "something went wrong"
 
 
 def by_listing() -> None:

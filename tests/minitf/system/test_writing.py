@@ -10,6 +10,7 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.storage.log import RunLog
+from minitf.system.new_folders import new_folder
 from minitf.system.writing import (
     HeldFolder,
     atomic_write,
@@ -18,7 +19,6 @@ from minitf.system.writing import (
     exclusive_lock,
     is_held,
     make_folder,
-    new_folder,
     open_own_file,
     opened,
     remove_leftovers,
@@ -271,7 +271,7 @@ def test_what_was_renamed_is_not_deleted_after_a_later_error(tmp_path, monkeypat
         raise OSError(5, "Input/output error")
 
     deleted = []
-    monkeypatch.setattr("minitf.system.writing.sync_folder", fail)
+    monkeypatch.setattr("minitf.system.new_folders.sync_folder", fail)
     monkeypatch.setattr(shutil, "rmtree", lambda path, **_: deleted.append(path))
     with pytest.raises(UserError, match=r"cannot write the folder .*new: Input/output error"):
         make_new(tmp_path / "new")
