@@ -242,7 +242,7 @@ def _embed_float32(tokens: Any, positions: Any, table: Any, encodings: Any, scal
 
 
 @compiled_exactly
-def embed_source(tokens: Array, positions: Array, embedding: Any, x: Array) -> None:
+def embed_tokens(tokens: Array, positions: Array, embedding: Any, x: Array) -> None:
     """`embed`, with table, encodings and factor as one."""
     table, encodings, scale = embedding
     embed(tokens, positions, table, encodings, scale, x)
@@ -295,6 +295,28 @@ def decode_rows(
     if norm_first:
         add_norm(x, nothing, rows, last, eps, ones, before)
     return given
+
+
+@compiled_exactly
+def work_of_rows(rows: int, places: int, widths: Any) -> Any:
+    """Return the `work` of `decode_rows`.  widths: of x, of the hidden layer, of joined heads, of queries"""
+    width, of_hidden, of_heads, of_queries = widths
+    x, y, before = np.empty((rows, width), f4), np.empty((rows, width), f4), np.empty((rows, width), f4)
+    hidden, joined, q = (
+        np.empty((rows, of_hidden), f4),
+        np.empty((rows, of_heads), f4),
+        np.empty((rows, of_queries), f4),
+    )
+    ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
+    return x, y, before, hidden, joined, q, np.empty(places, f4), ones, nothing
+
+
+@compiled_exactly
+def twice_as_long(nodes: Array, count: int) -> Array:
+    """Return the first `count` nodes in an array with room for twice as many.  Shapes: nodes [layers, N, …]"""
+    grown = np.empty((nodes.shape[0], 2 * nodes.shape[1], nodes.shape[2]), f4)
+    grown[:, :count] = nodes[:, :count]
+    return grown
 
 
 # ---- Candidates ----
@@ -376,7 +398,121 @@ def merge_candidates(
         heads_of_rows[best] += 1
 
 
+@compiled_exactly
+def best_of_sentence(
+    logits: Array, first: int, rows: int, log_probability: Array, barred: Array, ones: Array, best: Any, found: Any
+) -> bool:
+    """Find the best candidates of a sentence, of `rows` rows from `first` on; False if a number is not finite.
+
+    best, found: of the sentence, and of each of its rows: see `merge_candidates`
+    """
+    ids, values, totals, heads_of_rows = found
+    for n in range(rows):
+        row = first + n
+        log_total = largest_of_row(logits[row : row + 1], len(barred), barred, ids[n], values[n], ones)
+        if not math.isfinite(log_total):
+            return False
+        for c in range(ids.shape[1]):
+            totals[n, c] = log_probability[row] + min(values[n, c] - log_total, 0.0)
+    merge_candidates(rows, totals, ids, heads_of_rows, *best)
+    return True
+
+
 # ---- The search ----
+
+
+@compiled_exactly
+def collect_finished(
+    b: int, position: int, history: Array, best: Any, penalties: Array, n_best: int, beam: int, found: Any
+) -> int:
+    """Keep the candidates of sentence b that end; return how many of the best `beam` do.
+
+    Shapes: history [rows of the sentence, ≥ position]; found: see `keep_finished`
+    """
+    best_row, best_token, best_total = best
+    count = 0
+    for c in range(len(best_token)):
+        if best_token[c] == EOS and best_total[c] > -np.inf:
+            count += c < beam
+            score = best_total[c] / penalties[position]
+            keep_finished(b, history[best_row[c]], position - 1, best_total[c], score, n_best, found)
+    return count
+
+
+@compiled_exactly
+def extend(position: int, first: int, to: int, best: Any, chosen: Array, rows: Any, new_rows: Any) -> None:
+    """Make the best candidates that do not end the hypotheses from row `to` on of `new_rows`.
+
+    Those that end, and those that cannot be, follow as places are left.
+
+    first: row of the sentence's first hypothesis in `rows`; rows: tokens, nodes and log-probability of each
+    """
+    (history, path, _), (new_history, new_path, new_log_probability) = rows, new_rows
+    best_row, best_token, best_total = best
+    count = 0
+    for go_on in (True, False):
+        for c in range(len(best_token)):
+            if count < len(chosen) and (best_token[c] != EOS and best_total[c] > -np.inf) == go_on:
+                chosen[count] = c
+                count += 1
+    for n in range(len(chosen)):
+        c, of = chosen[n], first + best_row[chosen[n]]
+        new_history[to + n, : position - 1] = history[of, : position - 1]
+        new_history[to + n, position - 1] = best_token[c]
+        new_path[to + n, :position] = path[of, :position]
+        new_log_probability[to + n] = best_total[c] if best_token[c] != EOS else -np.inf
+
+
+@compiled_exactly
+def collect_cut(
+    b: int, position: int, first: int, rows: Any, beam: int, penalty: float, n_best: int, found: Any
+) -> bool:
+    """Keep the hypotheses of sentence b, at its limit, none having ended; False if there is none.  rows: as `extend`"""
+    history, _, log_probability = rows
+    for row in range(first, first + beam):
+        total = log_probability[row]
+        if total > -np.inf and found[0][b] < n_best:
+            keep_finished(b, history[row], position, total, total / penalty, n_best, found)
+    return found[0][b] > 0
+
+
+@compiled_exactly
+def advance(
+    position: int, alive: Array, rows_each: int, logits: Array, old: Any, new: Any, limits: Array, penalties: Array,
+    barred: Array, rule: Any, ones: Array, best: Any, of_rows: Any, chosen: Array, finish_count: Array, found: Any,
+    finished: Array,
+) -> int:  # fmt: skip
+    """Make `new` hypotheses of the `old` ones; return how many sentences go on, -1 where the search is BROKEN.
+
+    alive: the sentence of each group of `rows_each` rows; those that go on are moved to the front
+    best, of_rows: see `best_of_sentence`; chosen: see `extend`; others as in `search`
+    """
+    beam, _, n_best, min_length, patience, stop_early = rule
+    going_on = 0
+    for group in range(len(alive)):
+        b, start, first = alive[group], group * rows_each, going_on * beam
+        no_end = 0 if position >= min(min_length, limits[b]) else 1
+        if not best_of_sentence(logits, start, rows_each, old[2], barred[no_end], ones, best, of_rows):
+            return -1
+        finish_count[b] += collect_finished(b, position, old[0][start:], best, penalties, n_best, beam, found)
+        finished[b] = found[0][b] > 0
+        extend(position, start, first, best, chosen, old, new)
+        ended = limits[b] <= position or finish_count[b] >= patience
+        if stop_early and not ended:
+            worst = found[3][b, n_best - 1, 1] if found[0][b] == n_best else -np.inf
+            ended = new[2][first] / penalties[limits[b]] <= worst
+        if not ended:
+            alive[going_on] = b
+            going_on += 1
+        elif not finished[b] and not collect_cut(b, position, first, new, beam, penalties[position], n_best, found):
+            return -1
+    return going_on
+
+
+@compiled_exactly
+def hypotheses(count: int, length: int) -> Any:
+    """Return tokens, nodes and log-probability of hypotheses, all 0.  Shapes: [count, length] twice, [count]"""
+    return np.zeros((count, length), np.int64), np.zeros((count, length), np.int64), np.zeros(count)
 
 
 @compiled_exactly
@@ -394,13 +530,11 @@ def search(
 
     Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
     """
-    (_, inward_bias, _, _, _, query_bias, key_value, key_value_bias, _, _, _, up_bias, _, _, _, _) = layers
+    inward_bias, query_bias, key_value, key_value_bias, up_bias = layers[1], layers[5], layers[6], layers[7], layers[11]
     output, output_bias = logits_of
-    table, encodings, factor = embedding
     heads, _, d_v, _ = shape
-    beam, candidates, n_best, min_length, patience, stop_early = rule
-    depth, width, longest, vocabulary = len(inward_bias), memory.shape[1], len(penalties), barred.shape[1]
-    sentences, most = len(ends), len(ends) * beam
+    beam, candidates = rule[0], rule[1]
+    depth, longest, sentences, most = len(inward_bias), len(penalties), len(ends), len(ends) * beam
 
     # keys and values of the source, of every layer
     sources = np.empty((depth, len(memory), key_value_bias.shape[1]), f4)
@@ -409,100 +543,44 @@ def search(
 
     # nodes: queries, keys and values of every row so far, of every layer
     nodes = np.empty((depth, 16 * most, inward_bias.shape[1]), f4)
-    node_count = 0
-    x, y, before = np.empty((most, width), f4), np.empty((most, width), f4), np.empty((most, width), f4)
-    hidden, joined = np.empty((most, up_bias.shape[1]), f4), np.empty((most, padded_to(heads * d_v)), f4)
-    q, logits = np.empty((most, query_bias.shape[1]), f4), np.empty((most, output_bias.shape[1]), f4)
-    weights = np.empty(max(longest, len(memory)) + 1, f4)
-    ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
-    work = x, y, before, hidden, joined, q, weights, ones, nothing
+    widths = memory.shape[1], up_bias.shape[1], padded_to(heads * d_v), query_bias.shape[1]
+    work = work_of_rows(most, max(longest, len(memory)) + 1, widths)
+    x, ones, logits = work[0], work[7], np.empty((most, output_bias.shape[1]), f4)
 
     # hypotheses, a row each: those of a sentence side by side, best first
     alive = np.arange(sentences)  # the sentence of each group of rows
-    rows_each = 1
-    history, new_history = np.zeros((most, longest + 1), np.int64), np.zeros((most, longest + 1), np.int64)
-    path, new_path = np.zeros((most, longest + 1), np.int64), np.zeros((most, longest + 1), np.int64)
-    log_probability, new_log_probability = np.zeros(most), np.zeros(most)
+    rows_each, position, node_count = 1, 0, 0
+    old, new = hypotheses(most, longest + 1), hypotheses(most, longest + 1)
     newest, at = np.full(most, BOS), np.zeros(most, np.int64)
     finish_count = np.zeros(sentences, np.int64)
     ids, values = np.empty((beam, candidates), np.int64), np.empty((beam, candidates), f4)
-    totals, heads_of_rows = np.empty((beam, candidates)), np.empty(beam, np.int64)
-    best_row, best_token = np.empty(candidates, np.int64), np.empty(candidates, np.int64)
-    best_total, chosen = np.empty(candidates), np.empty(beam, np.int64)
+    of_rows = ids, values, np.empty((beam, candidates)), np.empty(beam, np.int64)
+    best = np.empty(candidates, np.int64), np.empty(candidates, np.int64), np.empty(candidates)
+    chosen = np.empty(beam, np.int64)
 
-    position = 0
     while len(alive):
         position += 1
         rows = len(alive) * rows_each
-        embed(newest[:rows], at[:rows], table, encodings, factor, x)
+        embed_tokens(newest[:rows], at[:rows], embedding, x)
         if node_count + rows > nodes.shape[1]:
-            grown = np.empty((depth, 2 * nodes.shape[1], nodes.shape[2]), f4)
-            grown[:, :node_count] = nodes[:, :node_count]
-            nodes = grown
+            nodes = twice_as_long(nodes, node_count)
         for row in range(rows):
-            path[row, position - 1] = node_count + row
+            old[1][row, position - 1] = node_count + row
         given = decode_rows(
-            rows, position, node_count, path, alive, rows_each, ends, layers, shape, settings, sources, nodes, work
+            rows, position, node_count, old[1], alive, rows_each, ends, layers, shape, settings, sources, nodes, work
         )
         multiply(given, rows, output, output_bias, 0, False, logits, 0)
         node_count += rows
 
-        going_on = 0
-        for group in range(len(alive)):
-            b = alive[group]
-            may_end = position >= min(min_length, limits[b])
-            for n in range(rows_each):
-                row = group * rows_each + n
-                log_total = largest_of_row(
-                    logits[row : row + 1], vocabulary, barred[0 if may_end else 1], ids[n], values[n], ones
-                )
-                if not math.isfinite(log_total):
-                    return BROKEN
-                for c in range(candidates):
-                    totals[n, c] = log_probability[row] + min(values[n, c] - log_total, 0.0)
-            merge_candidates(rows_each, totals, ids, heads_of_rows, best_row, best_token, best_total)
-            for c in range(candidates):
-                if best_token[c] == EOS and best_total[c] > -np.inf:
-                    finish_count[b] += c < beam
-                    tokens = history[group * rows_each + best_row[c]]
-                    score = best_total[c] / penalties[position]
-                    keep_finished(b, tokens, position - 1, best_total[c], score, n_best, found)
-                    finished[b] = True
-            count = 0
-            for go_on in (True, False):  # those that end, and those that cannot be, follow as places are left
-                for c in range(candidates):
-                    if count < beam and (best_token[c] != EOS and best_total[c] > -np.inf) == go_on:
-                        chosen[count] = c
-                        count += 1
-            first = going_on * beam
-            for n in range(beam):
-                c, to = chosen[n], first + n
-                of = group * rows_each + best_row[c]
-                new_history[to, : position - 1] = history[of, : position - 1]
-                new_history[to, position - 1] = best_token[c]
-                new_path[to, :position] = path[of, :position]
-                is_alive = best_token[c] != EOS
-                new_log_probability[to] = best_total[c] if is_alive else -np.inf
-            ended = limits[b] <= position or finish_count[b] >= patience
-            if stop_early and not ended:
-                worst = found[3][b, n_best - 1, 1] if found[0][b] == n_best else -np.inf
-                ended = new_log_probability[first] / penalties[limits[b]] <= worst
-            if not ended:
-                alive[going_on] = b
-                going_on += 1
-            elif not found[0][b]:  # at the limit, and none has ended
-                for n in range(beam):
-                    total = new_log_probability[first + n]
-                    if total > -np.inf and found[0][b] < n_best:
-                        score = total / penalties[position]
-                        keep_finished(b, new_history[first + n], position, total, score, n_best, found)
-                if not found[0][b]:
-                    return BROKEN
+        going_on = advance(
+            position, alive, rows_each, logits, old, new, limits, penalties, barred, rule, ones, best, of_rows, chosen,
+            finish_count, found, finished,
+        )  # fmt: skip
+        if going_on < 0:
+            return BROKEN
         alive = alive[:going_on]
         rows_each = beam
-        history, new_history = new_history, history
-        path, new_path = new_path, path
-        log_probability, new_log_probability = new_log_probability, log_probability
+        old, new = new, old
         for row in range(going_on * beam):
-            newest[row], at[row] = history[row, position - 1], position
+            newest[row], at[row] = old[0][row, position - 1], position
     return DONE

@@ -106,7 +106,7 @@ class CompiledSearch:
         is_token = source != PAD
         positions = np.ascontiguousarray(np.nonzero(is_token)[1])
         x = np.empty((len(positions), _padded(self.model.config.d_model)), f4)
-        compiled.embed_source(source[is_token], positions, self._embedding("source", source.shape[1]), x)
+        compiled.embed_tokens(source[is_token], positions, self._embedding("source", source.shape[1]), x)
         ends = np.cumsum(is_token.sum(axis=1))
         return compiled.encode(x, ends, self.encoder, self.shape, self.settings), ends
 
