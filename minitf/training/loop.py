@@ -63,12 +63,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
-        means = state.interval.record(state.elapsed_s) | {"learning_rate": rate}
-        progress.step(clock.share(step, config.max_steps), clock.remaining_s(step, config.max_steps), means)
-        if step - first_step == STEPS_BEFORE_ESTIMATE:
-            progress.say(clock.estimate(step, config.max_steps))
-            if (last_step := clock.last_step(step, config.max_steps)) < config.max_steps:  # the minutes end it
-                warn_of_warm_up("will end", last_step, config.optimizer, progress.say)
+        show_step(run, clock, progress, rate, first_step)
         if step == 1 or step % config.log_every == 0:
             progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
             on_log()
@@ -84,6 +79,17 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         save(run)
     if not stop:
         finish(run, stop, progress)
+
+
+def show_step(run: Run, clock: Clock, progress: Progress, rate: float, first_step: int) -> None:
+    """Show the step, and once, after the first hundred, how long the run will take."""
+    state, max_steps = run.state, run.config.max_steps
+    means = state.interval.record(state.elapsed_s) | {"learning_rate": rate}
+    progress.step(clock.share(state.step, max_steps), clock.remaining_s(state.step, max_steps), means)
+    if state.step - first_step == STEPS_BEFORE_ESTIMATE:
+        progress.say(clock.estimate(state.step, max_steps))
+        if (last_step := clock.last_step(state.step, max_steps)) < max_steps:  # the minutes end it
+            warn_of_warm_up("will end", last_step, run.config.optimizer, progress.say)
 
 
 def apply(run: Run, update: Interval, rate: float) -> None:
