@@ -24,7 +24,6 @@ def bleu(argv: Sequence[str]) -> None:
     """Read the two files and print all BLEU scores."""
     given = bleu_parser().parse_args(argv)
     with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from minitf.data.text import read_lines
         from minitf.evaluation.bleu_card import bleu_card, looks_tokenized, render
     if given.resamples < 1:
         raise UserError(f"--resamples {given.resamples} is too small for an interval; choose 1 or more, such as 1000")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,12 +13,11 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
 from minitf.corpora.built_in import WORD, built_in_words
 from minitf.data.text import StdinLines, lines_of, read_lines
-from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.lines import Translation
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
 from minitf.decoding.shortlist import Shortlist
@@ -30,7 +28,6 @@ from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
-from minitf.translation.attention_weights import Alignment
 from minitf.translation.parser import Parser
 from minitf.translation.translator import Translator
 
@@ -102,6 +99,8 @@ def translated(
         results = translator.stream_nbest(lines, prefixes, n_best=config.nbest, must_wait=must_wait, **settings)
     else:
         results = translator.score_stream(lines, given, **settings)
+    if config.format == "text" and config.nbest == 1 and config.score is None and not config.alignment:
+        return (([best.text], best.text) for best, *_ in results)
     return formatted(results, config, translator)
 
 
@@ -256,58 +255,6 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
             ) from error
 
     yield write
-
-
-def formatted(
-    results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
-) -> Iterator[tuple[list[str], str]]:
-    """Yield, for each input line, the lines to write in the format of `config`, and the best translation.
-
-    Several translations of a line are written as Moses and Marian do:
-
-        0 ||| ein Haus ||| -0.1523 ||| -0.1247 ||| 0-0 1-1
-
-    number of the line, text, log-probability, score, and with alignments source word-target word, from 0; as JSON:
-
-        {"line": 1, "translations": [{"text": "ein Haus", "log_probability": -0.15, …}]}
-    """
-    for number, found in enumerate(results):
-        alignments = translator.align(found) if config.alignment else [None] * len(found)
-        pairs = list(zip(found, alignments, strict=True))
-        if config.format == "jsonl":
-            objects = [_object(translator.vocabulary, *pair) for pair in pairs]
-            lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
-        else:
-            lines = [_text(config, number, *pair) for pair in pairs]
-        yield lines, found[0].text
-
-
-def _text(config: TranslateConfig, number: int, translation: Translation, alignment: Alignment | None) -> str:
-    parts = [translation.text]
-    if config.score is not None:
-        parts = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-    elif config.nbest > 1:
-        parts = [str(number), *parts, f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-    if alignment is not None:
-        parts.append(" ".join(f"{s}-{t}" for s, t in alignment.word_links()))
-    return ("\t" if config.score is not None else " ||| ").join(parts)
-
-
-def _object(vocabulary: AnyVocabulary, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
-    about: dict[str, Any] = {
-        "text": translation.text,
-        "log_probability": translation.log_probability,
-        "score": translation.score,
-        "finished": translation.finished,
-        "tokens": vocabulary.target.pieces([i for _, target in translation.parts for i in target]),
-    }
-    if translation.token_log_probabilities is not None:
-        about["token_log_probabilities"] = list(translation.token_log_probabilities)
-    if alignment is not None:
-        about["source_tokens"] = list(alignment.source)
-        about["token_alignment"] = alignment.links()
-        about["word_alignment"] = alignment.word_links()
-    return about
 
 
 @contextmanager

@@ -30,9 +30,11 @@ class IncrementalState(Protocol):
 class IncrementalDecoder(Protocol):
     """A model that computes the logits of one position at a time."""
 
-    def start_decoding(self, source: Array) -> Any: ...  # source [B, S] -> IncrementalState of B rows
+    def start_decoding(self, source: Array) -> Any:
+        """Return the `IncrementalState` of one row a sentence.  Shapes: source int [B, S], padded with PAD"""
 
-    def decode_step(self, tokens: Array, state: Any) -> Array: ...  # tokens [R], the newest of each row -> [R, V]
+    def decode_step(self, tokens: Array, state: Any) -> Array:
+        """Return the logits of the next token of each row.  Shapes: tokens int [R], the newest of each -> [R, V]"""
 
 
 class TransformerDecoder:

@@ -126,6 +126,7 @@ class Folder:
         return Folder(os.open(name, os.O_RDONLY | DIRECTORY | CLOEXEC | NOFOLLOW, dir_fd=self.descriptor))
 
     def again(self) -> Folder:
+        """Return the folder opened once more, to be closed by itself."""
         return Folder(os.dup(self.descriptor))
 
     def is_at(self, path: Path) -> bool:
@@ -150,21 +151,27 @@ class Folder:
             os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
 
     def names(self) -> list[str]:
+        """Return the names of all that is in the folder."""
         return os.listdir(self.descriptor)
 
     def mkdir(self, name: str) -> None:
+        """Make a folder in this one."""
         os.mkdir(name, dir_fd=self.descriptor)
 
     def rename(self, name: str, other: str) -> None:
+        """Give a file, or a folder, another name; on Windows, none may have that name."""
         os.rename(name, other, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
     def replace(self, name: str, other: str) -> None:
+        """Give a file another name; a file of that name is replaced."""
         os.replace(name, other, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
     def unlink(self, name: str) -> None:
+        """Delete a file, or a link."""
         os.unlink(name, dir_fd=self.descriptor)
 
     def remove_tree(self, name: str) -> None:
+        """Delete a folder and all that is in it."""
         shutil.rmtree(name, dir_fd=self.descriptor)
 
     def flush(self) -> None:
@@ -177,4 +184,5 @@ class Folder:
                 raise
 
     def close(self) -> None:
+        """Close the folder, once."""
         os.close(self.descriptor)
