@@ -41,6 +41,7 @@ class CompiledKernels(CpuKernels):
             )
         super().set_precision("float32" if precision == "bf16" else precision)
         self.in_bfloat16 = precision == "bf16"
+        self.logits_bytes = CpuKernels.logits_bytes // (2 if self.in_bfloat16 else 1)
 
     # ---- Elements ----
 

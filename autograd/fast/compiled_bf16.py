@@ -7,7 +7,7 @@ alone, so results depend neither on threads nor on what is computed beside them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,17 @@ from numba.np.arrayobj import make_array
 
 from autograd.fast.compiled_tiles import F32, FEATURES, I32, I64, in_all_lanes, load, number, store
 from autograd.fast.compiling import compiled_exactly
+from autograd.fast.kernels import blocks_of
 
 Array = Any
 
 IS_AVAILABLE = "+avx512bf16" in FEATURES
 ROWS, COLUMNS = 8, 32  # of a tile, whose sums stay in 16 registers
 PAIRS = 512  # of a row that are multiplied before the next row: 8 panels of them fit the second-level cache
-BLOCK = 256  # rows and columns of a task
-PACKED_AT_ONCE = 128  # rows that are packed by a task, or columns
+BLOCK = 256  # rows of a task
+PANELS_AT_ONCE = 4  # of `COLUMNS` columns, which a task packs
+INNER = 8 * PAIRS  # elements of a row that are packed before the next: a whole number of PAIRS, for the same bits
+PACKED_BYTES = 8 << 20  # of the second factor
 PADDING = 16  # pairs between rows, so that those of a tile are not in one set of the cache
 LANES = 16
 
@@ -153,23 +156,22 @@ def pair(first: Any, second: Any, mask: Any) -> Any:
 
 @compiled_exactly
 def pack_rows(x: Array, first: int, end: int, packed: Array) -> None:
-    """Rows first … end - 1, with the pairs of a row side by side.
+    """Elements first … end - 1 of all rows, with the pairs of a row side by side.
 
-    Shapes: x uint32 [R, K], the bits of float32; packed uint16 [≥ R, ≥ K] (written), the bits of bfloat16
+    Shapes: x uint32 [R, K], the bits of float32; packed uint16 [≥ R, ≥ end - first] (written), the bits of bfloat16
     """
-    width = x.shape[1]
-    for r in range(first, end):
-        row, out = x[r], packed[r]
-        for i in range(width):
+    for r in range(len(x)):
+        row, out = x[r][first:end], packed[r]
+        for i in range(row.size):
             out[i] = np.uint16(rounded(row[i]) >> np.uint32(16))
-        out[width:] = 0
+        out[row.size :] = 0
 
 
 @compiled_exactly
 def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
     """Panels first … end - 1 of `COLUMNS` columns, in which pairs of a column lie below each other.
 
-    Shapes: x uint32 [K, N], the bits of float32; packed int32 [N / COLUMNS, K / 2, COLUMNS] (written)
+    Shapes: x uint32 [K, N], the bits of float32; packed int32 [end - first, K / 2, COLUMNS] (written)
     """
     pairs, height, width = packed.shape[1], x.shape[0], x.shape[1]
     for block in range(0, pairs, LANES):  # few rows of x at a time, and long parts of a panel
@@ -178,7 +180,7 @@ def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
             for p in range(block, min(block + LANES, pairs)):
                 upper, lower = x[2 * p][start:], x[min(2 * p + 1, height - 1)][start:]
                 mask = np.uint32(0xFFFF0000) if 2 * p + 1 < height else np.uint32(0)
-                out = packed[panel, p]
+                out = packed[panel - first, p]
                 if start + COLUMNS <= width:
                     for n in range(COLUMNS):  # in vectors, as the number is known
                         out[n] = pair(upper[n], lower[n], mask)
@@ -189,17 +191,17 @@ def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
 
 @compiled_exactly
 def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array, block: Array) -> None:
-    """`pack_columns` of xᵀ, in blocks that are transposed in registers.
+    """`pack_columns` of elements first … end - 1 of all rows, in blocks that are transposed in registers.
 
-    Shapes: x uint32 [N, K], the bits of float32; packed int32 [N / COLUMNS, K / 2, COLUMNS] (written); block int32
-    [2, 16, K / 2, up to a multiple of 16] (overwritten)
+    Shapes: x uint32 [N, K], the bits of float32; packed int32 [N / COLUMNS, (end - first) / 2, COLUMNS] (written);
+    block int32 [2, 16, (end - first) / 2, up to a multiple of 16] (overwritten)
     """
     pairs, rows, flat, edge = packed.shape[1], block[0].view(np.uint16), packed.reshape(-1), block[1]
     flat_rows, step = block[0].reshape(-1), block.shape[2]
-    for panel in range(first, end):
+    for panel in range(len(packed)):
         for column in range(panel * COLUMNS, (panel + 1) * COLUMNS, LANES):
             begin, stop = min(column, len(x)), min(column + LANES, len(x))
-            pack_rows(x[begin:stop], 0, stop - begin, rows)
+            pack_rows(x[begin:stop], first, end, rows)
             for p in range(0, pairs, LANES):
                 place = (panel * pairs + p) * COLUMNS + column % COLUMNS
                 if p + LANES <= pairs:
@@ -211,30 +213,30 @@ def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array, block: A
 
 @compiled_exactly
 def multiply(
-    a: Array, is_by_columns: bool, b: Array, bias: Array, relu: bool, begun: bool, first_row: int, end_row: int,
-    first_panel: int, end_panel: int, c: Array, edge: Array,
-) -> None:  # fmt: skip
-    """c = a b + bias, or max(a b + bias, 0), of some rows and panels; begun: c + a b
+    a: Array, is_by_columns: bool, b: Array, first: int, bias: Array, relu: bool, begun: bool, c: Array, edge: Array
+) -> None:
+    """c = a b + bias, or max(a b + bias, 0), in the columns of b, which begin with column `first`; begun: c + a b
 
     Shapes: a int32, of `pack_columns` of aᵀ if is_by_columns, else of `pack_rows` [≥ M, ≥ K / 2]; b int32, of
-    `pack_columns` [N / COLUMNS, K / 2, COLUMNS]; bias [N] or [0]; c float32 [M, N] (written); edge float32
-    [ROWS, COLUMNS] (overwritten)
+    `pack_columns` [panels, K / 2, COLUMNS]; bias [N] or [0]; c float32 [M, N] (written); edge float32 [ROWS, COLUMNS]
+    (overwritten)
     """
-    pairs, width, flat_a, flat_b, flat_c = b.shape[1], c.shape[1], a.reshape(-1), b.reshape(-1), c.reshape(-1)
+    pairs, flat_a, flat_b, flat_c = b.shape[1], a.reshape(-1), b.reshape(-1), c.reshape(-1)
+    height, width = c.shape
     a_row, a_pair = (1, COLUMNS) if is_by_columns else (a.shape[1], 1)
     for p in range(0, pairs, PAIRS):
         count, adds = min(PAIRS, pairs - p), begun or p > 0
-        for panel in range(first_panel, end_panel):
-            column, place = panel * COLUMNS, (panel * pairs + p) * COLUMNS
-            for row in range(first_row, end_row, ROWS):
+        for panel in range(len(b)):
+            column, place = first + panel * COLUMNS, (panel * pairs + p) * COLUMNS
+            for row in range(0, height, ROWS):
                 at = row * a.shape[1] + p
                 if is_by_columns:
                     at = ((row // COLUMNS) * pairs + p) * COLUMNS + row % COLUMNS
-                if row + ROWS <= end_row and column + COLUMNS <= width:
+                if row + ROWS <= height and column + COLUMNS <= width:
                     to = row * width + column
                     add_tile(flat_a, at, a_row, a_pair, flat_b, place, count, flat_c, to, width, adds)
                     continue
-                rows, columns = min(ROWS, end_row - row), min(COLUMNS, width - column)
+                rows, columns = min(ROWS, height - row), min(COLUMNS, width - column)
                 for r in range(rows):
                     for n in range(columns):
                         edge[r, n] = c[row + r, column + n]
@@ -244,8 +246,8 @@ def multiply(
                         c[row + r, column + n] = edge[r, n]
     if bias.size or relu:
         least = np.float32(0) if relu else np.float32(-np.inf)
-        for r in range(first_row, end_row):
-            for n in range(first_panel * COLUMNS, min(end_panel * COLUMNS, width)):
+        for r in range(height):
+            for n in range(first, min(first + len(b) * COLUMNS, width)):
                 total = c[r, n] + (bias[n] if bias.size else np.float32(0))
                 c[r, n] = least if total < least else total  # NaN stays
 
@@ -254,11 +256,6 @@ def multiply(
 
 Task = tuple[Any, ...]  # a function and its arguments
 NO_BIAS = np.empty(0, np.float32)
-
-
-def edge() -> Array:
-    """Return memory for a tile at the edge, of a task."""
-    return np.empty((ROWS, COLUMNS), np.float32)
 
 
 def call(task: Task) -> None:
@@ -273,43 +270,64 @@ def product_(
 ) -> Array:  # fmt: skip
     """c = a b + bias, or max(a b + bias, 0), with the elements of a and b rounded; begun: c + a b.
 
+    At most `PACKED_BYTES` of b are packed at a time, by all threads; of a the rows of a block, by the thread that
+    multiplies them.
+
     run: calls a function with each of several tasks, on `threads` threads
 
     Shapes: a [M, K], b [K, N], bias [N], c [M, N] (written), all float32 and none empty
     """
-    a, b = (x if x.flags.c_contiguous or x.flags.f_contiguous else np.ascontiguousarray(x) for x in (a, b))
-    (m, inner), n = a.shape, b.shape[1]
-    pairs, by_columns = -(-inner // 2), not a.flags.c_contiguous
-    packed_b = np.empty((-(-n // COLUMNS), pairs, COLUMNS), np.int32)
-    if by_columns:
-        packed_a = np.empty((-(-m // COLUMNS), pairs, COLUMNS), np.int32)
-        tasks = [*packing(pack_columns, a.T, packed_a)]
-    else:
-        packed_a = np.empty((-(-m // ROWS) * ROWS, pairs + PADDING), np.int32)
-        tasks = [*packing(pack_rows, a, packed_a.view(np.uint16))]
-    of_b = (pack_columns, b) if b.flags.c_contiguous else (pack_rows_as_columns, b.T)
-    run(call, [*tasks, *packing(*of_b, packed_b)])
-
-    block = BLOCK
-    while block > COLUMNS and -(-m // block) * -(-n // block) < 2 * threads:
+    a, bt = (x if x.flags.c_contiguous or x.flags.f_contiguous else np.ascontiguousarray(x) for x in (a, b.T))
+    (m, inner), n, block = a.shape, len(bt), BLOCK
+    while block > COLUMNS and -(-m // block) < 2 * threads:
         block //= 2
-    shifts, panels = NO_BIAS if bias is None else bias, len(packed_b)
-    settings = packed_a, by_columns, packed_b, shifts, relu, begun
-    run(
-        call,
-        [
-            (multiply, *settings, row, min(row + block, m), panel, min(panel + block // COLUMNS, panels), c, edge())
-            for row in range(0, m, block)
-            for panel in range(0, panels, block // COLUMNS)
-        ],
-    )
+    parts = max(1, 2 * threads // -(-m // block))  # of the panels: several tasks for each thread, if the rows are few
+    for k in blocks_of(inner, INNER):
+        pairs, whole = -(-(k.stop - k.start) // 2), k.stop == inner
+        shifts, ends_in_relu = bias if whole and bias is not None else NO_BIAS, whole and relu
+        most = max(1, PACKED_BYTES // (4 * pairs * COLUMNS))
+        for panels in blocks_of(-(-n // COLUMNS), most):
+            first, count = panels.start, panels.stop - panels.start
+            packed = np.empty((count, pairs, COLUMNS), np.int32)
+            run(call, [(pack_panels, bt, k, first, some, packed) for some in blocks_of(count, PANELS_AT_ONCE)])
+            how = first * COLUMNS, shifts, ends_in_relu, begun or k.start > 0
+            run(
+                call,
+                [
+                    (multiply_rows, a, k, rows, packed, some, c, *how)
+                    for rows in blocks_of(m, block)
+                    for some in blocks_of(count, -(-count // parts))
+                ],
+            )
     return c
 
 
-def packing(kernel: Callable[..., None], x: Array, packed: Array) -> Iterator[Task]:
-    """Return the tasks that pack a matrix."""
-    size, step = (len(x), PACKED_AT_ONCE) if kernel is pack_rows else (len(packed), PACKED_AT_ONCE // COLUMNS)
-    bits, whole = x.view(np.uint32), -(-packed.shape[1] // LANES) * LANES
-    for first in range(0, size, step):
-        memory = (np.empty((2, LANES, whole), np.int32),) if kernel is pack_rows_as_columns else ()
-        yield kernel, bits, first, min(first + step, size), packed, *memory
+def pack_panels(x: Array, k: slice, first: int, some: slice, packed: Array) -> None:
+    """Pack the elements k of some panels, each of `COLUMNS` rows of x, of which the first packed one is `first`.
+
+    Shapes: x [N, K], packed int32 [panels, K' / 2, COLUMNS] (written)
+    """
+    begin, end, out = first + some.start, first + some.stop, packed[some]
+    if x.T.flags.c_contiguous:
+        pack_columns(x.T[k].view(np.uint32), begin, end, out)
+    else:
+        memory = np.empty((2, LANES, -(-out.shape[1] // LANES) * LANES), np.int32)
+        rows = x[begin * COLUMNS : end * COLUMNS].view(np.uint32)
+        pack_rows_as_columns(rows, k.start, k.stop, out, memory)
+
+
+def multiply_rows(
+    a: Array, k: slice, rows: slice, packed: Array, some: slice, c: Array,
+    first: int, bias: Array, relu: bool, begun: bool,
+) -> None:  # fmt: skip
+    """Compute some rows of `product_` in some panels of b, whose elements k are packed from column `first` on."""
+    pairs, by_columns = packed.shape[1], not a.flags.c_contiguous
+    if by_columns:
+        packed_a = np.empty((-(-(rows.stop - rows.start) // COLUMNS), pairs, COLUMNS), np.int32)
+        pack_panels(a, k, rows.start // COLUMNS, slice(0, len(packed_a)), packed_a)
+    else:
+        packed_a = np.empty((-(-(rows.stop - rows.start) // ROWS) * ROWS, pairs + PADDING), np.int32)
+        pack_rows(a[rows].view(np.uint32), k.start, k.stop, packed_a.view(np.uint16))
+    edge = np.empty((ROWS, COLUMNS), np.float32)
+    column = first + some.start * COLUMNS
+    multiply(packed_a, by_columns, packed[some], column, bias, relu, begun, c[rows], edge)

@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("numba", reason="needs Numba")
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round as it does")
 
+from autograd.fast import compiled_bf16  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
 from autograd.fast.compiled_bf16 import IS_AVAILABLE  # noqa: E402
 
@@ -107,6 +108,22 @@ def test_threads_do_not_change_a_bit(kernels):
         np.testing.assert_array_equal(each(threaded), each(kernels))
     a, b = normal(37, 2100), normal(2100, 70)
     np.testing.assert_array_equal(kernels.product(a, b)[5:14, 20:61], kernels.product(a[5:14], b[:, 20:61]))
+
+
+def test_parts_that_are_packed_one_after_the_other_do_not_change_a_bit(kernels, monkeypatch):
+    a, b, bias, total = normal(70, 2100), normal(2100, 100, seed=1), normal(100, seed=2), normal(70, 100, seed=3)
+
+    def products():
+        yield kernels.linear(a, b.T, bias, relu=True)
+        yield kernels.linear(a, np.ascontiguousarray(b.T), bias)
+        yield kernels.product(np.asfortranarray(a), b)
+        yield kernels.add_product_(total.copy(), a, b)
+
+    whole = list(products())
+    monkeypatch.setattr(compiled_bf16, "INNER", 2 * compiled_bf16.PAIRS)
+    monkeypatch.setattr(compiled_bf16, "PACKED_BYTES", 1)
+    for found, expected in zip(products(), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_other_dtypes_and_empty_matrices_are_not_rounded(kernels):
