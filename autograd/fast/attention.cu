@@ -28,14 +28,19 @@ struct AttentionShape {
 // ---- Products of tiles -----------------------------------------------------------------------------------------------
 // c[64 × 64] += a[64 × INNER] · b[INNER × 64], all three in shared memory or registers.  `A_T`: element (i, k) of a
 // stands at a[k · ld + i], else at a[i · ld + k]; `B_T` likewise: (k, j) stands at b[j · ld + k], else at b[k · ld + j].
-// Each thread holds 32 elements of c, those at (Owned::row(i), Owned::column(i)).
+// Each thread holds 32 elements of c, those at (Owned::row(i), Owned::column(i)), in ROWS rows; `slot(i)` numbers them.
+// LANES neighbouring lanes of a warp hold a row together.
 
 template <class T> struct Owned {  // 4 neighbouring rows, every 8th column
+    static const int ROWS = 4, LANES = 8;
+    __device__ static int slot(int i) { return i / 8; }
     __device__ static int row(int i) { return threadIdx.x / 8 * 4 + i / 8; }
     __device__ static int column(int i) { return threadIdx.x % 8 + i % 8 * 8; }
 };
 
 template <> struct Owned<bf16> {  // what mma.sync gives a lane: 16 rows a warp, pairs of columns
+    static const int ROWS = 2, LANES = 4;
+    __device__ static int slot(int i) { return i / 2 % 2; }
     __device__ static int row(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
     __device__ static int column(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
 };
@@ -219,7 +224,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
 
 template <class T, int HEAD> struct Tiles {  // shared memory of a block
     static const int LD = HEAD + padding<T>(), P_LD = TILE + padding<T>();
-    Wide<T>*delta, *log_total;  // of each query: Σ g_y · y, and ln Σ exp(scores)
+    Wide<T>*delta, *log_total;  // of each query: Σ g_y · y where keys fill several tiles, and ln Σ exp(scores)
     unsigned *allowed, *kept;   // of each query: 64 bits
     T *q, *k, *v, *g_y;         // [64, LD]
     T *p, *g_scores;            // [64, P_LD]: dropout(p), and the gradient of q kᵀ
@@ -241,7 +246,7 @@ __device__ inline void load_queries(Tiles<T, HEAD>& tiles, const T* q, const T* 
     load_tile<T, HEAD>(tiles.g_y, at(g_y, shape.g_y, b, h, t0), shape.g_y.row, shape.t - t0, shape.v_width);
     const int row = threadIdx.x / 2, t = t0 + row;
     W delta = 0;
-    if (t < shape.t) {
+    if (shape.s > TILE && t < shape.t) {
         const T *y_row = at(y, shape.y, b, h, t), *g_row = at(g_y, shape.g_y, b, h, t);
         for (int m = threadIdx.x % 2; m < shape.v_width; m += 2) delta += W(y_row[m]) * W(g_row[m]);
     }
@@ -260,7 +265,10 @@ __device__ inline void load_keys(Tiles<T, HEAD>& tiles, const T* k, const T* v, 
     load_tile<T, HEAD>(tiles.v, at(v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
 }
 
-// From the loaded tiles, dropout(p) and the gradient of q kᵀ:  p · (dropout(g_y vᵀ) - delta) · scale.
+// From the loaded tiles, dropout(p) and the gradient of q kᵀ:  p · (g - Σ p · g) · scale with g = dropout(g_y vᵀ).
+//
+// The sum over all keys is that of a row, where they are one tile: a query whose weight is all on one key then has the
+// gradient 0, not the rounding of numbers that may be large.  It equals Σ g_y · y, which serves where keys fill several.
 template <class T, int HEAD>
 __device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, const AttentionShape& shape, i64 bh,
                                        int t0, int s0, Wide<T> scale, const Drop& drop) {
@@ -270,7 +278,8 @@ __device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, 
     tiles.allowed[threadIdx.x] = allowed_bits(mask, shape, bh / shape.heads, bh % shape.heads, t, s);
     if (drop.below) tiles.kept[threadIdx.x] = kept_bits(drop, shape, bh, t, s);
     __syncthreads();  // also for the tiles loaded before
-    W c[32] = {}, g[32] = {};
+    const bool one_tile = shape.s <= TILE;
+    W c[32] = {}, g[32] = {}, delta[Owned<T>::ROWS] = {};
     multiply<false, true, HEAD>(c, tiles.q, LD, tiles.k, LD);
     multiply<false, true, HEAD>(g, tiles.g_y, LD, tiles.v, LD);
 #pragma unroll
@@ -280,8 +289,18 @@ __device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, 
         const W p = allowed ? exponential(c[i] * scale - tiles.log_total[row]) : W(0);
         const W weight = !drop.below ? W(1) : tiles.kept[word] >> column % 32 & 1 ? W(drop.scale) : W(0);
         tiles.p[row * P_LD + column] = T(p * weight);
-        tiles.g_scores[row * P_LD + column] = T(p * (g[i] * weight - tiles.delta[row]) * scale);
+        c[i] = p, g[i] *= weight;
+        W& sum = delta[Owned<T>::slot(i)];
+        sum = one_tile ? sum + p * g[i] : tiles.delta[row];
     }
+#pragma unroll
+    for (int r = 0; r < Owned<T>::ROWS; r++)
+        for (int lane = 1; one_tile && lane < Owned<T>::LANES; lane *= 2)
+            delta[r] += __shfl_xor_sync(0xffffffffu, delta[r], lane);
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        tiles.g_scores[Owned<T>::row(i) * P_LD + Owned<T>::column(i)] =
+            T(c[i] * (g[i] - delta[Owned<T>::slot(i)]) * scale);
     __syncthreads();
 }
 

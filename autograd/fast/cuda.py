@@ -564,7 +564,7 @@ class CudaKernels(Kernels, GpuBackend):
         gradients = gradients_of_heads(cupy, [a.shape for a in (q, k, v)], q.dtype, places)
         g_q, g_k, g_v = gradients
         _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
-        inputs = (q, k, v, mask, y, g_y, log_total)
+        inputs = (q, k, v, mask, y if s > TILE else None, g_y, log_total)  # one tile has its own sum in place of y
         settings = (shape, WIDE[kind].type(scale), self._drop_of(keep))
         shared = cuda_source.attention_shared_bytes(kind, head, backward=True)
         self._launch(

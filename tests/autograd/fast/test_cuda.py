@@ -417,6 +417,20 @@ def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int
     assert all("bf16" in name for name in backend.launched)
 
 
+def test_a_weight_of_one_gives_scores_no_gradient(backend: Any, bf16: np.dtype) -> None:
+    """As in the definition: not the rounding of large numbers, which large queries and keys multiply."""
+    rng = np.random.default_rng(0)
+    mask, (b, h, t, s, width) = masks((2, 3, 7, 40)), (2, 3, 7, 40, 64)
+    q, k, v, g_y = [1e3 * heads(rng, b, h, n, width, np.float64) for n in (t, s, s, t)]
+    for dtype in (np.float32, np.float64, bf16):
+        device = [backend.asarray(a.astype(dtype)) for a in (q, k, v, g_y)]
+        _, kept = backend.attention(*device[:3], None, mask, mask.scale, 1.0)
+        g_q, g_k, g_v = backend.attention_backward(device[3], *device[:3], kept, mask, mask.scale, 1.0)
+        assert not g_q.get().any()
+        assert not g_k.get().any()
+        assert g_v.get().any()
+
+
 def test_rows_in_bfloat16(backend: Any, bf16: np.dtype) -> None:
     """Statistics are float32: the error is that of rounding the results once, whatever the width."""
     rng = np.random.default_rng(0)
