@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
@@ -98,6 +98,22 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
 
 def _help_flag(parser: ArgumentParser) -> str:
     return ALL if ALL in parser._option_string_actions else "--help"
+
+
+def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
+    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole."""
+    own = {name: value for name, value in given.items() if "." not in name}
+    for section in SECTIONS:
+        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(section + ".")}
+        own[section] = replace(getattr(config, section), **inner)
+    return replace(config, **own)
+
+
+def absolute(value: Any) -> Any:
+    """Make paths absolute, so that a run resumed from another working directory still finds them."""
+    if isinstance(value, tuple):
+        return tuple(map(absolute, value))
+    return value.absolute() if isinstance(value, Path) else value
 
 
 # ---- Building ----

@@ -8,19 +8,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from minitf.app.command_line import SECTIONS, Print, build_parser, converter, flags_of, given_values, list_presets
+from minitf.app.command_line import (
+    Print,
+    absolute,
+    build_parser,
+    changed,
+    converter,
+    flags_of,
+    given_values,
+    list_presets,
+)
+from minitf.app.resumed_config import resumed_config
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
 from minitf.errors import UserError, nearest
-from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, is_worker, rank_zero_output
-from minitf.system.files import os_errors_explained
 from minitf.system.process import StopRequest, program, say, say_warnings, shell_command, silent, uninterrupted
 from minitf.system.progress import Progress
 
@@ -62,7 +69,8 @@ def train_run(
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     with uninterrupted():
         from minitf.report.run_page import RunReport
-        from minitf.run.final_scores import score_test_set
+        from minitf.run.final_scores import score_translations
+        from minitf.run.final_tree_scores import score_trees
         from minitf.run.resume import resume
         from minitf.run.start import start
         from minitf.training.loop import train
@@ -96,7 +104,7 @@ def train_run(
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status
             if is_main:
-                score_test_set(run, tell)
+                (score_trees if run.config.task == "parsing" else score_translations)(run, tell)
             report.end("finished")
     return 0
 
@@ -160,14 +168,14 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
     given = given_values(parser, argv)
     resume, allow_config_edits = given.pop("resume", None), given.pop("allow_config_edits", False)
     quiet = given.pop("quiet", False)
-    given = {name: value if name == "output" else _absolute(value) for name, value in given.items()}
+    given = {name: value if name == "output" else absolute(value) for name, value in given.items()}
     if resume is not None:
-        return TrainArguments(_resumed(resume, given), resume, allow_config_edits, quiet)
+        return TrainArguments(resumed_config(resume, given), resume, allow_config_edits, quiet)
     if given.get("init") is not None:
         with uninterrupted():  # deferred: needs NumPy
             from minitf.run.fine_tuning import with_values_of_model
         given = with_values_of_model(given)
-    config = _changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
+    config = changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
     return TrainArguments(config, None, allow_config_edits, quiet)
 
 
@@ -183,54 +191,3 @@ def _preset(name: str) -> RunConfig:
             f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or another from --list-presets"
         )
     return NAMED[name].config
-
-
-def _changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """Replace values of a configuration; checks apply to the result as a whole."""
-    own = {name: value for name, value in given.items() if "." not in name}
-    for section in SECTIONS:
-        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(section + ".")}
-        own[section] = replace(getattr(config, section), **inner)
-    return replace(config, **own)
-
-
-def _resumed(folder: Path, given: dict[str, Any]) -> RunConfig:
-    """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
-    with os_errors_explained(f"look into {folder}"):
-        found = (folder / CONFIG_NAME).is_file()
-    if not found:
-        raise UserError(f"{folder} contains no run to resume: {CONFIG_NAME} is missing; check the path")
-    saved: RunConfig = replace(load_config(folder / CONFIG_NAME), output=folder)
-    for flag in flags_of(RunConfig):
-        before = flag.value_in(saved)
-        after = given.get(flag.dest, before)
-        moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
-        if not (_absolute(after) == _absolute(before) or flag.field.metadata["may_change"] or moved):
-            raise UserError(
-                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit the "
-                "flag, or start a new run with another --output"
-            )
-    return _changed(saved, {**_one_place(saved, given), "output": folder})
-
-
-def _one_place(saved: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
-    """Let a --device replace the run's --devices, and the reverse.
-
-    Raises: UserError for --devices none alone, with which a run on GPUs would continue on the CPU
-    """
-    if "device" in given:
-        return {"devices": None, **given}
-    if given.get("devices") is not None:
-        return {"device": "cpu", **given}
-    if "devices" in given and saved.devices is not None and saved.on_gpu:
-        raise UserError(
-            f"--devices none removes the run's devices {saved.devices}; give --device cuda, or --device cpu"
-        )
-    return given
-
-
-def _absolute(value: Any) -> Any:
-    """Make paths absolute, so that a run resumed from another working directory still finds them."""
-    if isinstance(value, tuple):
-        return tuple(map(_absolute, value))
-    return value.absolute() if isinstance(value, Path) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from itertools import islice
 from shlex import quote
@@ -17,24 +16,15 @@ from minitf.storage.checkpoints import Checkpoints, average
 from minitf.system.process import Say, shell_command
 from minitf.system.writing import write_atomically
 from minitf.training.run import Run
-from minitf.translation.parser import Parser
 
 SAMPLE_LINES = 5  # of the test or validation text
-SAMPLE_TREES = 3
 
 
-def score_test_set(run: Run, say: Say) -> None:
-    """Translate or parse the test set with the run's weights, print scores, samples and the next commands.
+def score_translations(run: Run, say: Say) -> None:
+    """Translate the test set with the run's weights, print scores, samples and the next commands.
 
     The output is kept in the run's directory as test.hypotheses, the scores as a line of the log.
     """
-    if run.config.task == "parsing":
-        _score_trees(run, say)
-    else:
-        _score_translations(run, say)
-
-
-def _score_translations(run: Run, say: Say) -> None:
     config, texts, folder = run.config, run.data.texts, run.directory.path
     translator = LineTranslator(
         trained_model(run),
@@ -51,7 +41,7 @@ def _score_translations(run: Run, say: Say) -> None:
         source, reference = (list(read_lines(path, errors=config.errors)) for path in texts.test)
         say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
         hypotheses = translate(source)
-        _write_hypotheses(run, hypotheses)
+        write_hypotheses(run, hypotheses)
         score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
         exact = exact_match(hypotheses, reference)
         run.log.append(
@@ -63,7 +53,7 @@ def _score_translations(run: Run, say: Say) -> None:
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
         samples = list(islice(read_lines(found[0], errors=config.errors), SAMPLE_LINES)) if found else []
-    _show(samples, translate(samples), say)
+    show(samples, translate(samples), say)
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
 
@@ -77,49 +67,13 @@ def trained_model(run: Run) -> Transformer:
     return (model if run.config.plain else accelerate(model)).eval()
 
 
-def _score_trees(run: Run, say: Say) -> None:
-    config, folder = run.config, run.directory.path
-    parser = Parser.load(
-        folder, allow_config_edits=True, plain=run.config.plain, warn=lambda message: say(f"warning: {message}")
-    )
-    assert run.data.texts.test is not None  # a parsing run always has a test set
-    sentences = run.data.texts.test[0]
-    gold = sentences.with_suffix(".trees")
-    words = list(read_lines(sentences))
-    say(f"parsing {len(words):,} held-out sentences (beam {config.beam}, α {config.alpha})")
-    start = time.perf_counter()
-    trees = list(map(str, parser.parse(words)))
-    elapsed_s = time.perf_counter() - start
-    _write_hypotheses(run, trees)
-    score = parser.score(list(read_lines(gold)), trees)
-    run.log.append(
-        {
-            "step": run.state.step,
-            "f1": score.f1,
-            "recall": score.recall,
-            "precision": score.precision,
-            "complete_match": score.complete_match,
-            "tagging_accuracy": score.tagging_accuracy,
-            "error_sentences": score.errors,
-            "repaired": parser.repaired,
-        }
-    )
-    _show(words[:SAMPLE_TREES], trees[:SAMPLE_TREES], say)
-    say(
-        f"held-out F1 {score.f1:.2f} (recall {score.recall:.2f}, precision {score.precision:.2f}), complete match "
-        f"{score.complete_match:.1f} %, tagging accuracy {score.tagging_accuracy:.2f} %, {score.errors} error "
-        f"sentences; {parser.summary()}; {elapsed_s:.0f} s"
-    )
-    say(f"\nthe run is in {folder}; parse with it, and score:")
-    say(f"    {shell_command('translate')} {quote(str(folder))} < sentences.txt > trees.txt")
-    say(f"    minitf parse evalb {quote(str(gold))} {quote(str(run.directory.hypotheses_path))}")
-
-
-def _write_hypotheses(run: Run, lines: Iterable[str]) -> None:
+def write_hypotheses(run: Run, lines: Iterable[str]) -> None:
+    """Write the output of the test set into the run's directory."""
     with write_atomically(run.directory.hypotheses_path) as file:
         file.writelines(line + "\n" for line in lines)
 
 
-def _show(sources: list[str], outputs: list[str], say: Say) -> None:
+def show(sources: list[str], outputs: list[str], say: Say) -> None:
+    """Print sources, each with its output."""
     for source, output in zip(sources, outputs, strict=True):
         say(f"    {source}\n  → {output}")
