@@ -36,13 +36,13 @@ from minitf.learn.verdict import LIMIT_S, MEMORY_BYTES, Verdict
 from minitf.system.confined import memory_limited
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
-NAMING_S = 5.0  # in which mistakes are tried
+NAMING_S = 5.0  # of processor time, in which mistakes are tried
 SYMPTOM = "the symptom is still there, as in the file that was given out"
 _NO_CAUSE = re.compile(r"\nlikely cause: no known.*")
 MOST_OUTPUT = 5000  # characters of a message that are shown
 
 
-class _TooLong(BaseException):
+class TooLong(BaseException):
     """The time limit is reached; no Exception, which an answer might catch."""
 
 
@@ -91,7 +91,7 @@ def run_checks(checks: Iterator[tuple[str, Callable[[], None]]], texts: Mapping[
             for what, check in checks:
                 check()
                 passed.append(what)
-    except (Exception, SystemExit, _TooLong) as error:
+    except (Exception, SystemExit, TooLong) as error:
         message = explained(error, [*texts], limit_s)
         return Verdict(tuple(passed), what, message[:MOST_OUTPUT])
     return Verdict(tuple(passed))
@@ -99,7 +99,7 @@ def run_checks(checks: Iterator[tuple[str, Callable[[], None]]], texts: Mapping[
 
 @contextmanager
 def _time_limited(limit_s: float) -> Iterator[None]:
-    """Context manager that raises _TooLong after the limit; on Windows, `judge_file` alone ends what takes too long."""
+    """Context manager that raises TooLong after the limit; on Windows, `judge_file` alone ends what takes too long."""
     if not hasattr(signal, "SIGALRM"):
         yield
         return
@@ -136,13 +136,13 @@ def _named(wrong: Wrong, check: Callable[[Any], Any], exercise: Exercise, soluti
     """Return the error with the mistake that gives the same results, if one is known, and with a picture of them."""
     if not wrong.found:
         return wrong
-    with results_alone(), suppress(_TooLong):
+    with results_alone(), suppress(TooLong):
         right = _results(check, exercise.solution, solution)
         if right:
             wrong = wrong.first_beside(right.found)
-        until = time.monotonic() + NAMING_S
+        until = time.process_time() + NAMING_S
         for message, text, is_known in _mistakes(exercise, solution):
-            if (wrong.is_named and not is_known) or time.monotonic() > until:
+            if (wrong.is_named and not is_known) or time.process_time() > until:
                 break
             mistaken = _results(check, text, solution)
             if mistaken and wrong.is_like(mistaken.first_beside(right.found) if right else mistaken):
@@ -184,7 +184,7 @@ def _mistakes(exercise: Exercise, solution: Any) -> Iterator[tuple[str, str, boo
 
 
 def _stop(*_: Any) -> None:
-    raise _TooLong
+    raise TooLong
 
 
 def _checks(module: Any) -> list[Callable[[Any], Any]]:
@@ -211,7 +211,7 @@ def explained(error: BaseException, paths: Sequence[str], limit_s: float) -> str
         return str(error)
     frames = _own_frames(error.__traceback__, paths)
     last = _line(frames[-1], paths) if frames else "the answer"
-    if isinstance(error, _TooLong):
+    if isinstance(error, TooLong):
         where = f" at {last}: `{frames[-1].line}`" if frames else ""
         return f"no result within {limit_s:g} s{where}; is there an infinite loop?"
     if isinstance(error, NotImplementedError) and frames:

@@ -2,7 +2,8 @@
 
 An answer that gives the results of such a program has its mistake, or one that amounts to the same. The rules: a
 factor, term, root or power that is missing; a sign, a side of a fraction, an order of factors; a transposition; a mean
-for a sum; an axis, a size or a name for another; a number off by one; eps; a comparison; an overwritten sum.
+for a sum; an axis, a size or a name for another; a number off by one; eps; a comparison; an overwritten sum; a layer
+that is missing or another one; an argument that is not handed on; a Tensor that passes no gradient back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import ast
 import re
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 HOLE = re.compile(r"^( *)# solution\n.*?^ *# end\n", re.MULTILINE | re.DOTALL)
 MOST = 90  # characters of an expression that is shown
@@ -32,8 +34,9 @@ def variants(source: str) -> Iterator[tuple[str, str]]:
     tree = ast.parse(source)
     holes = [(source.count("\n", 0, m.start()) + 1, source.count("\n", 0, m.end())) for m in HOLE.finditer(source)]
     seen = {ast.unparse(tree)}
+    parts = _parts(tree)
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        words = _Words(function, ast.get_docstring(tree) or "")
+        words = _Words(function, ast.get_docstring(tree) or "", parts)
         for place in ast.walk(function):
             line = getattr(place, "lineno", 0)
             if line == 0 or (holes and not any(first < line < last for first, last in holes)):
@@ -64,8 +67,15 @@ def _where(node: ast.AST) -> tuple[int, int, int | None]:
 class _Words:
     """Writes expressions as a learner reads them: names that only the solution has are written out."""
 
-    def __init__(self, function: ast.FunctionDef, statement: str):
+    def __init__(self, function: ast.FunctionDef, statement: str, parts: dict[str, str]):
+        """parts: the attributes of its class that are layers, and their classes"""
         self.parameters = [each.arg for each in function.args.args]
+        self.types = {each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in function.args.args}
+        self.parts = parts
+        is_of_tensors = "Tensor" in self.types.values()
+        lambdas = [each for each in ast.walk(function) if isinstance(each, ast.Lambda)] if is_of_tensors else []
+        self.tensors = {name for name, kind in self.types.items() if kind == "Tensor"}
+        self.tensors |= {each.arg for function in lambdas for each in function.args.args}
         assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and len(node.targets) == 1]
         names = [node.targets[0].id for node in assigned if isinstance(node.targets[0], ast.Name)]
         self.meaning = {
@@ -87,6 +97,16 @@ class _Words:
         return f"`{text}`" if len(text) <= MOST else f"`{text[:MOST]}…`"
 
 
+def _parts(tree: ast.Module) -> dict[str, str]:
+    """Attributes that are made by calls, as `self.key`, and what is called."""
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+    return {
+        ast.unparse(node.targets[0]): ast.unparse(node.value.func)  # type: ignore[attr-defined]
+        for node in made
+        if ast.unparse(node.targets[0]).startswith("self.")
+    }
+
+
 class _Written(ast.NodeTransformer):
     def __init__(self, meaning: dict[str, ast.expr]):
         self.meaning = meaning
@@ -98,11 +118,14 @@ class _Written(ast.NodeTransformer):
 def _changes(node: ast.AST, words: _Words) -> Iterator[Change]:
     """Yield the mistakes that may be made at a node."""
     other: ast.AST
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in words.tensors:
+        other = ast.Call(ast.Name("Tensor", ast.Load()), [ast.Attribute(node, "data", ast.Load())], [])
+        yield f"one of the uses of `{node.id}` passes no gradient back", other
     if isinstance(node, ast.BinOp):
         yield from _of_two(node, words)
     elif isinstance(node, ast.Call):
         yield from _of_call(node, words)
-    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHER:
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHER and not isinstance(node.left, ast.Constant):
         other = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
         yield f"{words(other)} stands where {words(node)} is meant", other
     elif isinstance(node, ast.Constant) and type(node.value) is int:
@@ -120,15 +143,40 @@ def _changes(node: ast.AST, words: _Words) -> Iterator[Change]:
         if isinstance(node.op, _ARITHMETIC):
             op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
             yield f"{words(node.value)} enters {what} with the wrong sign", ast.AugAssign(node.target, op, node.value)
-    elif isinstance(node, ast.If):
+    elif isinstance(node, ast.If) and any(isinstance(each, ast.Name) for each in ast.walk(node.test)):
         for value in (True, False):
             other = ast.If(ast.Constant(value), node.body, node.orelse)
-            yield f"the result is as if {words(node.test)} were always {value}", other
+            yield f"it is as if {words(node.test)} were always {value}", other
+    elif isinstance(node, ast.For):
+        over = next((each for each in ast.walk(node.iter) if isinstance(each, ast.Attribute)), node.iter)
+        last = ast.parse(f"{ast.unparse(over)}[-1:]", mode="eval").body
+        items = cast(ast.expr, _Replaced(over, last).visit(deepcopy(node.iter)))
+        other = ast.For(node.target, items, node.body, [], lineno=0)
+        yield f"only the last of {words(over)} is used", other
+    elif (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.targets[0]) in map(ast.unparse, ast.walk(node.value))
+    ):
+        yield f"{words(node.value)} is missing", ast.Pass()
+    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+        yield from _of_results(node.value, words)
     elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
         yield f"{words(node.value)} is missing", ast.Pass()
+    elif isinstance(node, ast.FunctionDef):
+        yield from _of_order(node, words)
+    elif isinstance(node, ast.Attribute) and ast.unparse(node) in words.parts and isinstance(node.ctx, ast.Load):
+        here = ast.unparse(node)
+        for name, kind in words.parts.items():
+            if name != here and kind == words.parts[here]:
+                yield f"`{name}` stands where `{here}` is meant", ast.parse(name, mode="eval").body
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in words.parameters:
+        if "None" in words.types[node.id]:
+            yield f"`{node.id}` is not used", ast.Constant(None)
+        for value in (True, False) if words.types[node.id] == "bool" else ():
+            yield f"it is as if `{node.id}` were always {value}", ast.Constant(value)
         for name in words.parameters:
-            if name not in (node.id, "self"):
+            if name not in (node.id, "self") and words.types[name] == words.types[node.id]:
                 yield f"`{name}` stands where `{node.id}` is meant", ast.Name(name, ast.Load())
     elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and not set(ast.unparse(node)) & set(":*"):
         yield f"{words(node.elts[0])} and {words(node.elts[1])} are exchanged", ast.Tuple(node.elts[::-1], node.ctx)
@@ -142,6 +190,33 @@ def _changes(node: ast.AST, words: _Words) -> Iterator[Change]:
             yield f"the size of axis {axis} stands where {words(node)} is meant", other
 
 
+def _of_results(node: ast.Tuple, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes of several results: two of them are exchanged, or one is there twice."""
+    for k, (a, b) in enumerate(pairwise(node.elts)):
+        for pair, what in (
+            ((b, a), f"the results {words(a)} and {words(b)} are exchanged"),
+            ((a, a), f"the result {words(a)} stands where {words(b)} is meant"),
+            ((b, b), f"the result {words(b)} stands where {words(a)} is meant"),
+        ):
+            yield what, ast.Return(ast.Tuple([*node.elts[:k], *pair, *node.elts[k + 2 :]], ast.Load()))
+
+
+def _of_order(node: ast.FunctionDef, words: _Words) -> Iterator[Change]:
+    """Yield functions in which two statements that change the same name stand in the other order."""
+    for k, (one, next_one) in enumerate(pairwise(node.body)):
+        if not isinstance(one, ast.Assign) or not isinstance(one.value, ast.Call):
+            continue
+        target = ast.unparse(one.targets[0])
+        is_pair = isinstance(next_one, ast.Assign | ast.Return) and isinstance(next_one.value, ast.Call)
+        if is_pair and all(target in map(ast.unparse, ast.walk(each.value)) for each in (one, next_one)):  # type: ignore[attr-defined]
+            first, second = deepcopy(one), deepcopy(next_one)
+            first.value, second.value = second.value, first.value  # type: ignore[attr-defined]
+            other = deepcopy(node)
+            other.body = [*node.body[:k], first, second, *node.body[k + 2 :]]
+            name = ast.unparse(second.value.func)  # type: ignore[attr-defined]
+            yield f"`{name}` comes second, and is to come first", other
+
+
 def _of_two(node: ast.BinOp, words: _Words) -> Iterator[Change]:
     """Yield the mistakes of a sum, product, quotient or power."""
     other: ast.AST
@@ -151,6 +226,9 @@ def _of_two(node: ast.BinOp, words: _Words) -> Iterator[Change]:
             off = ast.BinOp(name, ast.Add(), ast.Constant(k))
             other = ast.BinOp(off if name is a else a, node.op, off if name is b else b)
             yield f"`{name.id} {'+-'[k < 0]} 1` stands where `{name.id}` is meant", other
+    if isinstance(node.op, ast.Add) and isinstance(b, ast.Call) and len(b.args) == 1 and _is_own(b.func):
+        other = ast.Call(b.func, [ast.BinOp(a, node.op, b.args[0])], [])
+        yield f"`{ast.unparse(b.func)}` is applied to the sum; it is to {words(b.args[0])} alone", other
     if isinstance(node.op, _ARITHMETIC):
         minus = isinstance(node.op, ast.Sub)
         root = _root_of(a)
@@ -194,6 +272,8 @@ def _of_two(node: ast.BinOp, words: _Words) -> Iterator[Change]:
                 reverse = ast.Attribute(_turned(which), "T", ast.Load())
                 yield f"all axes of {what} are reversed; only the last two are to be exchanged", beside(reverse)
     if type(node.op) in _OTHER:
+        yield f"{words(b)} is missing beside {words(a)}", a
+        yield f"{words(a)} is missing beside {words(b)}", b
         other = ast.BinOp(a, _OTHER[type(node.op)](), b)
         yield f"{words(other)} stands where {words(node)} is meant", other
 
@@ -215,17 +295,54 @@ def _of_call(node: ast.Call, words: _Words) -> Iterator[Change]:
             yield f"{_CALLS[name]} stands where {name} is meant, in {words(node)}", other
     if name in ("sum", "mean") and inner is not None:
         yield from _other_axes(node, inner, words)
-    if name in ("sum", "mean", "exp", "log", "sqrt", "copy", "astype", "max") and inner is not None:
+    if name in ("sum", "mean", "exp", "log", "sqrt", "copy", "astype", "max", "swapaxes") and inner is not None:
         what = {"sqrt": f"the root of {words(inner)} is missing", "copy": f"{words(inner)} is not copied"}
         yield what.get(name, f"the {name} is missing: {words(inner)} stands for {words(node)}"), inner
     if name == "sqrt" and isinstance(inner, ast.BinOp) and isinstance(inner.op, _ARITHMETIC):
         root = ast.Call(node.func, [inner.left], [])
         yield f"{words(inner.right)} is added after the root; it belongs inside", ast.BinOp(root, inner.op, inner.right)
+    yield from _of_arguments(node, words)
     if (name in ("tri", "arange", "range") and inner is None) or name == "tri":
         for k in (-1, 1):
             other = deepcopy(node)
             other.args[-1] = ast.BinOp(other.args[-1], ast.Add(), ast.Constant(k))
             yield f"{words(node)} is off by one", other
+
+
+def _of_arguments(node: ast.Call, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes of what is handed to a function: it is not called; an argument is missing, or another's."""
+    other: ast.AST
+    if node.args and not isinstance(node.args[0], ast.Starred) and _is_own(node.func):
+        yield f"`{ast.unparse(node.func)}` is missing around {words(node.args[0])}", node.args[0]
+        inner = node.args[0]
+        if isinstance(inner, ast.Call) and inner.args and _is_own(inner.func):
+            swapped = ast.Call(node.func, [inner.args[0], *node.args[1:]], node.keywords)
+            other = ast.Call(inner.func, [swapped, *inner.args[1:]], inner.keywords)
+            yield f"`{ast.unparse(node.func)}` comes before `{ast.unparse(inner.func)}`; it comes after it", other
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add) and len(node.args) == 1:
+            other = ast.BinOp(inner.left, ast.Add(), ast.Call(node.func, [inner.right], []))
+            yield f"`{ast.unparse(node.func)}` is applied to {words(inner.right)} alone; it is to the sum", other
+    if len(node.args) == 2 and (isinstance(node.args[1], ast.Lambda) or ast.unparse(node.args[1]) in words.parts):
+        other = ast.Call(node.args[1], node.args[:1], [])
+        yield f"`{ast.unparse(node.func)}` is missing around {words(node.args[1])}", other
+    what = f"to `{ast.unparse(node.func)}`"
+    for each in node.keywords:
+        if each.arg not in ("axis", "keepdims"):
+            other = ast.Call(node.func, node.args, [k for k in node.keywords if k is not each])
+            yield f"`{each.arg}` is not handed {what}", other
+    if any(isinstance(each, ast.Starred) for each in node.args):
+        return
+    if len(node.args) > 1:
+        yield f"{words(node.args[-1])} is not handed {what}", ast.Call(node.func, node.args[:-1], node.keywords)
+    for k, (a, b) in enumerate(pairwise(node.args)):
+        if ast.dump(a) != ast.dump(b):
+            other = ast.Call(node.func, [*node.args[:k], b, a, *node.args[k + 2 :]], node.keywords)
+            yield f"{words(a)} and {words(b)} are exchanged when they are handed {what}", other
+
+
+def _is_own(function: ast.expr) -> bool:
+    """Whether a function is one of the program or a layer, not one of a library."""
+    return isinstance(function, ast.Name) or ast.unparse(function).startswith("self.")
 
 
 def _other_axes(node: ast.Call, inner: ast.expr, words: _Words) -> Iterator[Change]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from minitf.learn.expect import Wrong, close, equal, true
+from minitf.learn.expect import Array, Wrong, close, equal, true
+from minitf.learn.judge import NAMING_S, TooLong
 from minitf.learn.path.steps import FILES, Step
 
 Check = Callable[["Work"], None]
@@ -72,44 +75,68 @@ class Names:
 # ---- Comparing with ours, and naming what differs ------------------------------------------------------------------
 
 
+Variants = Callable[[], Iterable[tuple[str, Any]]]
+"""Mistakes, each with what has it."""
+
+
 def compare(
     results: Callable[[Any], Iterator[tuple[str, Any]]],
     theirs: Any,
     ours: Any,
-    variants: Callable[[], Iterator[tuple[str, Any]]],
+    variants: Variants,
+    by_rule: Variants = tuple,
 ) -> None:
     """Compare results one by one.  Raises: Wrong with the mistake that gives the first wrong one
 
     results: yields named results of theirs, ours, or a variant of ours
-    variants: mistakes, each with what gives its results
+    variants: mistakes that were thought of; by_rule: those that a rule makes, which are told with the numbers
     """
-    for (what, found), (_, right) in zip(results(theirs), results(ours), strict=True):
+    expected = [*results(ours)]
+    for k, ((what, found), (_, right)) in enumerate(zip(results(theirs), expected, strict=True)):
         if right is None:
             true(found is None, f"{what} is an array; there is none, so return None")
             continue
         if found is None:
             raise Wrong(f"{what} is None: is `return` missing, or a gradient that there is?")
-        if close(np.asarray(found), np.asarray(right)):
+        found, right = np.asarray(found), np.asarray(right)
+        if close(found, right):
             continue
-        name = _name_of(what, found, right, results, variants)
-        raise Wrong(f"{what}: {name}" if name else described(what, found, np.asarray(right)))
+        if name := _name_of(found, expected[: k + 1], results, variants):
+            raise Wrong(f"{what}: {name}")
+        numbers = described(what, found, right)
+        says_much = found.shape == right.shape and np.isfinite(found).all() and found.any()
+        name = _name_of(found, expected[: k + 1], results, by_rule) if says_much else ""
+        raise Wrong(f"{what}: {name}\n{numbers}" if name else numbers)
 
 
 def _name_of(
-    what: str, found: Any, right: Any, results: Callable[[Any], Iterator[tuple[str, Any]]], variants: Any
+    found: Array,
+    expected: Sequence[tuple[str, Any]],
+    results: Callable[[Any], Iterator[tuple[str, Any]]],
+    variants: Variants,
 ) -> str:
-    """The mistake that gives the same wrong result, "" if none does."""
-    for message, variant in variants():
-        with suppress(Exception):  # a mistake may make the other results impossible
-            for other, result in results(variant):
-                if other != what or close(np.asarray(result), np.asarray(right)):  # the mistake does not show here
-                    continue
-                if close(np.asarray(found), np.asarray(result), 1e-6):
-                    return message
+    """The mistake that gives the right results and at last the same wrong one, "" if none does, or none in time."""
+    until = time.process_time() + NAMING_S
+    with suppress(TooLong), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for message, variant in variants():
+            if time.process_time() > until:
+                break
+            with suppress(Exception):  # a mistake may make the other results impossible
+                for k, ((_, result), (_, right)) in enumerate(zip(results(variant), expected, strict=False)):
+                    is_last, is_right = k + 1 == len(expected), _same(result, right)
+                    if is_last and not is_right and close(found, np.asarray(result), 1e-6):
+                        return message
+                    if is_last or not is_right:
+                        break
     return ""
 
 
-def described(what: str, found: Any, right: np.ndarray) -> str:
+def _same(a: Any, b: Any) -> bool:
+    return a is b if a is None or b is None else close(np.asarray(a), np.asarray(b))
+
+
+def described(what: str, found: Array, right: Array) -> str:
     """Describe the error of a result whose mistake has no name."""
     try:
         equal(what, found, right)

@@ -15,7 +15,7 @@ from minitf.learn.expect import Wrong
 from minitf.learn.path import demo
 from minitf.learn.path.checks import CHECKS, Work, compare
 from minitf.learn.path.judge import judge_step
-from minitf.learn.path.model_checks import PARTS
+from minitf.learn.path.model_checks import PARTS, rules_of
 from minitf.learn.path.ops_checks import results_of
 from minitf.learn.path.ours import changed
 from minitf.learn.path.steps import STEPS, find_step
@@ -198,7 +198,7 @@ def verdicts_on_ops():
             def of(op, found=found, results=results):
                 return found if op is None else results(op)
 
-            verdict = verdict_of(of, given["ours"], variants_of(check))
+            verdict = verdict_of(of, given["ours"], variants_of(check), given["rules"])
             if verdict:
                 yield mutant, *verdict
                 break
@@ -220,7 +220,10 @@ def verdicts_on_layers(work):
 
             theirs = [*results(model_on(work, without, texts))]
             verdict = verdict_of(
-                lambda m, found=theirs, results=results: found if m is None else results(m), ours, variants
+                lambda m, found=theirs, results=results: found if m is None else results(m),
+                ours,
+                variants,
+                partial(rules_of, without, ours, ""),
             )
             if verdict:
                 yield mutant, *verdict
@@ -253,15 +256,15 @@ def verdicts_on_the_optimizer(work):
             yield mutant, str(wrong), is_told or any(message in str(wrong) for message, *_ in mistakes)
 
 
-def verdict_of(results, ours, variants):
+def verdict_of(results, ours, variants, rules):
     """The verdict on results(None), None if they are those of ours; and whether it names the mistake."""
     try:
-        compare(results, None, ours, variants)
+        compare(results, None, ours, variants, rules)
     except Wrong as wrong:
-        is_described = any(
-            word in str(wrong) for word in ("times the right one", "wrong sign", "nothing passes", "None")
-        )
-        return str(wrong), is_described or any(str(wrong).endswith(message) for message, _ in variants())
+        text = str(wrong)
+        is_described = any(word in text for word in ("times the right one", "wrong sign", "nothing passes", "None"))
+        named = {message for message, _ in (*variants(), *rules())}
+        return text, is_described or text.partition("\n")[0].partition(": ")[2] in named
     return None
 
 
