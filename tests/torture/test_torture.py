@@ -234,7 +234,8 @@ def test_large_allocations_that_fail(ground, tally, halfway):
     ],
 )
 def test_it_notices_what_file_systems_do(ground, halfway, part, spoilt):
-    (counted,) = slippery.tried(ground, halfway, [part], 12, SEED, spoilt)
+    trials = 70 if spoilt == "by_listing" else 12  # a late listing does harm at few of the calls
+    (counted,) = slippery.tried(ground, halfway, [part], trials, SEED, spoilt)
     assert counted.lost
 
 
