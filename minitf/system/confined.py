@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 from minitf.system.portable import SIGNALS, has_process_groups, resource
+from minitf.system.process import uninterrupted
 
 MOST_ANSWER_BYTES, MOST_FILES = 2**20, 128
 EXECUTE, WRITE_FILE, READ = 1 << 0, 1 << 1, 0b1100
@@ -79,22 +80,25 @@ def confined(work: Callable[[], Any], folder: Path, more_bytes: int, seconds: in
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of BLAS know about forks
-        with os_errors_explained("start a process"):
-            pid = os.fork()
-    if not pid:
-        os.close(reader)
-        _work(work, folder, more_bytes, seconds, writer)
-    os.close(writer)
+    pid = 0
     try:
+        with uninterrupted():  # an interrupt finds a process that is known, and ends it
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads: those of BLAS know about forks
+                with os_errors_explained("start a process"):
+                    pid = os.fork()
+            if not pid:
+                os.close(reader)
+                _work(work, folder, more_bytes, seconds, writer)
+            os.close(writer)
         with open(reader, "rb") as file:
             answer = file.read(MOST_ANSWER_BYTES)
     except BaseException:
-        os.kill(pid, signal.SIGKILL)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
         raise
-    finally:
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status == -signal.SIGXCPU:
         raise UserError(f"no result within {seconds:,} s of processor time, the limit for a file of this size")
     if status != 0:

@@ -17,6 +17,7 @@ import pytest
 from minitf.errors import UserError
 from minitf.system import confined as module
 from minitf.system.confined import confined
+from minitf.system.process import interrupting
 
 HAS_LANDLOCK = sys.platform == "linux" and ctypes.CDLL(None).syscall(module.CREATE_RULESET, None, 0, 1) >= 4
 needs_landlock = pytest.mark.skipif(not HAS_LANDLOCK, reason="needs Linux 6.7 with Landlock")
@@ -128,15 +129,25 @@ def test_files_are_bounded(run, tmp_path):
     assert run(lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[1]) == module.MOST_FILES
 
 
-def test_an_interrupt_ends_the_process(run, tmp_path):
-    place = tmp_path / "inside" / "pid"
+@pytest.mark.parametrize("at_once", [False, True], ids=["while it is waited for", "as soon as it is there"])
+def test_an_interrupt_ends_the_process(run, tmp_path, monkeypatch, at_once):
+    place, told, fork = tmp_path / "inside" / "pid", tmp_path / "inside" / "told", os.fork
 
     def work():
         place.write_text(str(os.getpid()))
         os.kill(os.getppid(), signal.SIGINT)
+        told.touch()
         time.sleep(60)
 
-    with pytest.raises(KeyboardInterrupt):
+    def fork_and_wait():
+        pid = fork()
+        while pid and not told.exists():
+            time.sleep(0.001)
+        return pid
+
+    if at_once:
+        monkeypatch.setattr(os, "fork", fork_and_wait)
+    with interrupting(), pytest.raises(KeyboardInterrupt):
         run(work)
     assert not Path(f"/proc/{place.read_text()}").exists()
 
