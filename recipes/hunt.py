@@ -69,8 +69,6 @@ KNOWN = {  # of PyTorch's open issues on wrong derivatives of forward mode and h
     "linalg.vander": 196701,
     "masked.cumprod": 196701,
 }
-
-
 EXCLUDED = {  # with the reason why what differs is no mistake
     "jax.lax.stop_gradient": "its gradient is 0 by definition",
     "normal": "draws random numbers; its gradient is defined as 0",
@@ -277,33 +275,24 @@ class TorchSum:
     def slope(self, arrays: Arrays, direction: Arrays) -> float:
         return float(self.torch.func.jvp(self.phi, self._tensors(arrays), self._tensors(direction))[1])
 
-    def reverse_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
-        tensors = self._tensors(arrays, True)
-        first = self._grad(self.phi(*tensors), tensors, graph=True)
-        along = sum((g * d).sum() for g, d in zip(first, self._tensors(v), strict=True))
-        return [self._array(g) for g in self._grad(along, tensors)]
+    def second(self, composition: str, arrays: Arrays, v: Arrays) -> list[Array]:
+        """The Hessian times v, or for forward over forward v · H v."""
+        func, every = self.torch.func, tuple(range(len(arrays)))
+        tensors, direction = self._tensors(arrays, composition == "reverse over reverse"), self._tensors(v)
 
-    def forward_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
-        gradient = self.torch.func.grad(self.phi, argnums=tuple(range(len(arrays))))
-        found = self.torch.func.jvp(gradient, self._tensors(arrays), self._tensors(v))[1]
+        def slope(*xs: Any) -> Any:
+            return func.jvp(self.phi, xs, direction)[1]
+
+        if composition == "reverse over reverse":
+            first = self._grad(self.phi(*tensors), tensors, graph=True)
+            found = self._grad(sum((g * d).sum() for g, d in zip(first, direction, strict=True)), tensors)
+        elif composition == "forward over reverse":
+            found = func.jvp(func.grad(self.phi, argnums=every), tensors, direction)[1]
+        elif composition == "reverse over forward":
+            found = func.grad(slope, argnums=every)(*tensors)
+        else:
+            found = [func.jvp(slope, tensors, direction)[1]]
         return [self._array(g) for g in found]
-
-    def reverse_over_forward(self, arrays: Arrays, v: Arrays) -> list[Array]:
-        direction = self._tensors(v)
-
-        def slope(*tensors: Any) -> Any:
-            return self.torch.func.jvp(self.phi, tensors, direction)[1]
-
-        found = self.torch.func.grad(slope, argnums=tuple(range(len(arrays))))(*self._tensors(arrays))
-        return [self._array(g) for g in found]
-
-    def forward_over_forward(self, arrays: Arrays, v: Arrays) -> float:
-        direction = self._tensors(v)
-
-        def slope(*tensors: Any) -> Any:
-            return self.torch.func.jvp(self.phi, tensors, direction)[1]
-
-        return float(self.torch.func.jvp(slope, self._tensors(arrays), direction)[1])
 
 
 def compositions_of(
@@ -331,14 +320,10 @@ def compositions_of(
 
         if composition == "forward":
             return directional(value, phi.slope, inputs, rng)
-        second = getattr(phi, composition.replace(" ", "_"))
+        second = functools.partial(phi.second, composition)
         if composition == "forward over forward":
-            return directional(slope, second, inputs, rng)
-
-        def first(*xs: Array) -> Any:
-            return tuple(phi.gradient(xs))
-
-        return first, lambda gs, *xs: tuple(second(xs, list(gs))), inputs
+            return directional(slope, lambda xs, v: second(xs, v)[0].item(), inputs, rng)
+        return lambda *xs: tuple(phi.gradient(xs)), lambda gs, *xs: tuple(second(xs, list(gs))), inputs
 
     return derivatives
 
@@ -453,12 +438,13 @@ class JaxSum:
             return jax.jvp(phi, tuple(xs), tuple(v))[1]
 
         self._value, self._gradient, self._slope = jax.jit(phi), jax.jit(gradient), jax.jit(slope)
-        self._second = {
-            "rr": jax.jit(lambda xs, v: jax.vjp(gradient, *xs)[1](tuple(v))),
-            "fr": jax.jit(lambda xs, v: jax.jvp(gradient, tuple(xs), tuple(v))[1]),
-            "rf": jax.jit(lambda xs, v: jax.grad(lambda *ys: slope(ys, v), argnums=every)(*xs)),
-            "ff": jax.jit(lambda xs, v: jax.jvp(lambda *ys: slope(ys, v), tuple(xs), tuple(v))[1]),
+        second = {
+            "reverse over reverse": lambda xs, v: jax.vjp(gradient, *xs)[1](tuple(v)),
+            "forward over reverse": lambda xs, v: jax.jvp(gradient, tuple(xs), tuple(v))[1],
+            "reverse over forward": lambda xs, v: jax.grad(lambda *ys: slope(ys, v), argnums=every)(*xs),
+            "forward over forward": lambda xs, v: jax.jvp(lambda *ys: slope(ys, v), tuple(xs), tuple(v))[1:],
         }
+        self._second = {composition: jax.jit(function) for composition, function in second.items()}
 
     def _outputs(self, xs: list[Any]) -> list[Any]:
         return [y for y in self.jax.tree.leaves(self.function(xs)) if y.dtype == np.float64]
@@ -472,17 +458,8 @@ class JaxSum:
     def slope(self, arrays: Arrays, direction: Arrays) -> float:
         return float(self._slope(list(arrays), list(direction)))
 
-    def reverse_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
-        return [np.array(g) for g in self._second["rr"](list(arrays), list(v))]
-
-    def forward_over_reverse(self, arrays: Arrays, v: Arrays) -> list[Array]:
-        return [np.array(g) for g in self._second["fr"](list(arrays), list(v))]
-
-    def reverse_over_forward(self, arrays: Arrays, v: Arrays) -> list[Array]:
-        return [np.array(g) for g in self._second["rf"](list(arrays), list(v))]
-
-    def forward_over_forward(self, arrays: Arrays, v: Arrays) -> float:
-        return float(self._second["ff"](list(arrays), list(v)))
+    def second(self, composition: str, arrays: Arrays, v: Arrays) -> list[Array]:
+        return [np.array(g) for g in self._second[composition](list(arrays), list(v))]
 
 
 def jax_functions() -> dict[str, Any]:
