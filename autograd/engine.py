@@ -535,6 +535,16 @@ def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
     return nodes, counts
 
 
+def ancestors(results: Sequence[Tensor]) -> list[Op | Tensor]:
+    """All nodes and leaves that `results` depend on, inputs before the ops that use them."""
+    nodes, _ = reachable([edge_of(x) for x in results])
+    found: dict[int, Op | Tensor] = {id(x): x for x in results if x.op is None}
+    for node in sorted(nodes, key=_order_of):
+        found |= {id(edge[0]): edge[0] for edge in node.edges if edge is not None}
+        found[id(node)] = node
+    return list(found.values())
+
+
 class _Sums:
     """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
 

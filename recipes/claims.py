@@ -29,7 +29,6 @@ from paper_claims.claim import CLAIMS, DOES_NOT, HOLDS, UNDECIDED, Claim, Figure
 from paper_claims.runs import Study
 
 from minitf.system.process import run_command, say
-from minitf.system.writing import write_atomically
 
 for _module in ("attention", "positions", "layers", "training", "curvature", "variations", "parsing"):
     importlib.import_module(f"paper_claims.{_module}")
@@ -69,12 +68,12 @@ def main(argv: Sequence[str]) -> int:
     for each in asked:
         if args.again or each.name not in results:
             results[each.name] = measured(each, study)
-            _write(args.results, json.dumps(_in_order(results), indent=1, ensure_ascii=False) + "\n")
+            resumable.write(args.results, json.dumps(_in_order(results), indent=1, ensure_ascii=False) + "\n")
         print(
             f"{each.name}: {verdict(each, results)}; {shown(figure_of(results[each.name]))} (rule: {each.rule})",
             flush=True,
         )
-    _write(args.results.with_suffix(".md"), page(results))
+    resumable.write(args.results.with_suffix(".md"), page(results))
     return 0
 
 
@@ -152,12 +151,6 @@ flags of each variant). BLEU is computed by sacreBLEU on 1,000 test pairs, with 
 five checkpoints. Claims that do not hold for these models may hold for models of the paper's size, and vice versa. The
 text is that of the paper's first edition, except section 6.3, which is that of its later edition.
 """
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with write_atomically(path) as file:
-        file.write(text)
 
 
 if __name__ == "__main__":

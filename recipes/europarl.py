@@ -28,7 +28,6 @@ import summary
 from minitf.data.text import read_lines, read_pairs
 from minitf.evaluation.metrics import bleu
 from minitf.system.process import run_command, say
-from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
 
 LAST, HELD_OUT = 5_000, 2_000
@@ -82,11 +81,9 @@ def hold_out(corpus: Sequence[Path], texts: Path) -> None:
     targets = dict(reversed(pairs[-LAST:]))  # of equal English sides the first
     held_out = [(source, targets[source]) for source in dict(pairs[-LAST:]) if source not in seen]
     parts = {"train": train, "valid": held_out[:HELD_OUT], "test": held_out[HELD_OUT : 2 * HELD_OUT]}
-    texts.mkdir(parents=True, exist_ok=True)
     for split, part in parts.items():
         for side, path in enumerate(paths_of(texts, split)):
-            with write_atomically(path) as file:
-                file.writelines(f"{pair[side]}\n" for pair in part)
+            resumable.write(path, "".join(f"{pair[side]}\n" for pair in part))
 
 
 def results(run: Path, test: Sequence[Path], news: Sequence[Path]) -> str:

@@ -142,6 +142,13 @@ def final_score(run: Path) -> dict[str, Any] | None:
     return records[-1] if records and {"bleu", "f1"} & records[-1].keys() else None
 
 
+def write(path: Path, text: str) -> None:
+    """The text as a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_atomically(path) as file:
+        file.write(text)
+
+
 def write_within(page: Path, mark: str, text: str | None) -> None:
     """Replace what stands in a page between its lines `<!-- mark -->` and `<!-- end of mark -->`; None: only look.
 
@@ -153,8 +160,7 @@ def write_within(page: Path, mark: str, text: str | None) -> None:
     if not (begin and end):
         raise UserError(f"{page} has no lines {first} and {last}; put them where the results are to stand")
     if text is not None:
-        with write_atomically(page) as file:
-            file.write(f"{before}{first}\n\n{text}\n{last}{after}")
+        write(page, f"{before}{first}\n\n{text}\n{last}{after}")
 
 
 def minutes(run: Path) -> float:

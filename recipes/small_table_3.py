@@ -64,7 +64,6 @@ from minitf.storage.log import read_log
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.process import run_command, say
-from minitf.system.writing import write_atomically
 
 MARK = "small_table_3.py"
 BASE = [
@@ -177,7 +176,7 @@ def texts_of(args: argparse.Namespace) -> tuple[list[str], str]:
     for whole, path in zip(found["train"], paths, strict=True):
         first = "".join(f"{line}\n" for line in itertools.islice(read_lines(whole), args.pairs))
         if not path.exists():
-            write(path, first)
+            resumable.write(path, first)
         elif path.read_bytes() != first.encode():
             raise UserError(f"{path} is not the first {args.pairs:,} lines of {whole}; give another --output")
     digest = hashlib.sha256()
@@ -272,7 +271,7 @@ def record(result: Result, path: Path) -> None:
     records = {**read_records(path), key_of(result): result}  # also those that another process has added
     ordered = sorted(records.values(), key=lambda each: (each.seed, list(ROWS).index(each.name)))
     plain = {key_of(each): asdict(each) for each in ordered}
-    write(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+    resumable.write(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
 
 
 # ---- The page ----------------------------------------------------------------------------------------------------
@@ -282,7 +281,7 @@ def publish(args: argparse.Namespace, runs: Collection[Path], results: Mapping[P
     """Print the page and write it."""
     text = page([results[run] for run in runs if run in results], len(runs))
     print(text, end="", flush=True)
-    write(args.output / "table.md", text)
+    resumable.write(args.output / "table.md", text)
     if args.write:
         resumable.write_within(args.write, MARK, text)
 
@@ -361,13 +360,6 @@ def agreement(differences: Sequence[float], published: float) -> str:
     if figure.low <= 0 <= figure.high:
         return "within chance"
     return "yes" if figure.value * published > 0 else "**no**"
-
-
-def write(path: Path, text: str) -> None:
-    """The text as a file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with write_atomically(path) as file:
-        file.write(text)
 
 
 if __name__ == "__main__":

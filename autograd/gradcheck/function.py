@@ -189,18 +189,11 @@ class CheckedFunction:
         """Warn of Tensors that the outputs depend on, require a gradient, and are not among the inputs."""
         known = {id(x) for x in self.tensors}
         others: list[str] = []
-        nodes: list[engine.Op | Tensor] = [y.op or y for y in outputs if y.requires_grad]
-        seen = {id(node) for node in nodes}
-        for node in nodes:  # grows
-            if isinstance(node, Tensor):
-                if id(node) not in known:
-                    others.append(str(node.shape))
-                continue
+        for node in engine.ancestors([y for y in outputs if y.requires_grad]):
             if isinstance(node, Wrapped):
                 others += node.unchecked()
-            targets = [edge[0] for edge in node.edges if edge is not None and id(edge[0]) not in seen]
-            seen |= {id(target) for target in targets}
-            nodes += targets
+            elif isinstance(node, Tensor) and id(node) not in known:
+                others.append(str(node.shape))
         if others:
             module = ", or a module itself to from_torch" if any("PyTorch" in shape for shape in others) else ""
             warnings.warn(

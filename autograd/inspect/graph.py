@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autograd.engine import Op
+from autograd.engine import Op, ancestors
 from autograd.inspect.page import asset, dagre, html_page, to_json
 from autograd.inspect.sources import kind_of
 from autograd.inspect.text import readable_array, readable_bytes, readable_place
@@ -162,7 +162,7 @@ def graph(results: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None
     names_of: dict[int, list[str]] = {}  # by id of leaf or op
     for name, tensor in (names or {}).items():
         names_of.setdefault(id(tensor if tensor.op is None else tensor.op), []).append(name)
-    found = _oldest_first(results)
+    found = ancestors(results)
     index = {id(each): i for i, each in enumerate(found)}
     memory = SavedMemory()
     made = Graph()
@@ -198,22 +198,6 @@ def draw(results: Tensor | Sequence[Tensor], path: str | Path, names: Mapping[st
         subprocess.run(command, input=made.dot().encode(), check=True)
     else:
         path.write_text(made.dot() if path.suffix == ".dot" else made.html(), encoding="utf-8")
-
-
-def _oldest_first(results: Sequence[Tensor]) -> list[Op | Tensor]:
-    """All nodes and leaves that `results` depend on, inputs before the ops that use them; not recursive."""
-    ops: dict[int, Op] = {}
-    stack = [t.op for t in results if t.op is not None]
-    while stack:
-        op = stack.pop()
-        if id(op) not in ops:
-            ops[id(op)] = op
-            stack.extend([edge[0] for edge in op.edges if edge is not None and isinstance(edge[0], Op)])
-    found: dict[int, Op | Tensor] = {id(t): t for t in results if t.op is None}
-    for op in sorted(ops.values(), key=lambda op: op.order):
-        found.update({id(edge[0]): edge[0] for edge in op.edges if edge is not None})
-        found[id(op)] = op
-    return list(found.values())
 
 
 def _op_node(op: Op, saved_bytes: int, name: str | None) -> Node:

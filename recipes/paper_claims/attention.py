@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import timeit
 import tracemalloc
 from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
 import numpy as np
+import table_1
 
 import autograd as ag
 from autograd import Tensor
-from autograd.inspect import profile
 from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig
 from minitf.model.layers import FeedForward, Linear, Module
 from minitf.model.mixing import Convolution
@@ -108,14 +108,11 @@ def _attention_costs(d_k: int, n: int) -> dict[str, tuple[float, float, int]]:
         "additive": lambda: ag.additive_attention(q, k, v, w),
         "dot-product": lambda: ag.scaled_dot_product_attention(q, k, v),
     }.items():
-        with profile() as profiled:
+
+        def step(call: Callable[[], Tensor] = call) -> None:
             call().backward(g)
-        times = []
-        for _ in range(7):
-            start = time.perf_counter()
-            call().backward(g)
-            times.append(time.perf_counter() - start)
-        costs[name] = min(times), sum(row.flops for row in profiled.rows()), _peak_bytes(lambda f=call: f().backward(g))
+
+        costs[name] = min(timeit.repeat(step, number=1, repeat=7)), table_1.operations_of(step), _peak_bytes(step)
     return costs
 
 
@@ -217,22 +214,19 @@ def cost_of_heads(study: Study) -> Figure:
     for heads in (1, 8):
         attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=heads), Initializer(0))
         x = _normal(np.random.default_rng(0), 1, n, d, grad=True, dtype=np.float32)
-        with profile() as profiled:
+
+        def step(attention: MultiHeadAttention = attention, x: Tensor = x) -> None:
             attention(x, x, x).backward(np.ones(x.shape, np.float32))
-        operations[heads], times = sum(row.flops for row in profiled.rows()), []
-        for _ in range(10):
-            start = time.perf_counter()
-            attention(x, x, x).backward(np.ones(x.shape, np.float32))
-            times.append(time.perf_counter() - start)
-        seconds[heads] = min(times)
+
+        operations[heads], seconds[heads] = table_1.operations_of(step), min(timeit.repeat(step, number=1, repeat=10))
     return exact(operations[8] / operations[1], f"time: {seconds[8] / seconds[1]:.2f} of that of one head")
 
 
 class _Neighbours(Module):
     """Attention that is to read the tokens before and after each position, then a matrix for each of the two."""
 
-    def __init__(self, heads: int, seed: int, d: int = 32, vocabulary: int = 10):
-        init = Initializer(seed)
+    def __init__(self, heads: int, seed: int):
+        init, d, vocabulary = Initializer(seed), 32, 10
         self.tokens = init.normal(vocabulary, d)
         self.positions = sinusoids(16, d).astype(np.float32)
         self.attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=heads), init)

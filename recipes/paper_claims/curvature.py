@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import resumable
 
 import autograd as ag
 from autograd import Tensor, random
@@ -19,7 +20,6 @@ from minitf import Transformer
 from minitf.app.train import parse_train_args
 from minitf.run.start import start
 from minitf.system.process import silent
-from minitf.system.writing import write_atomically
 from minitf.training.loop import apply
 from minitf.training.optim import batch_loss, compute_gradients, learning_rate
 from minitf.training.run import Run, SingleProcess
@@ -128,8 +128,7 @@ def curvatures(study: Study, variant: str, seed: int) -> list[Curvature]:
             points = [k for k in UPDATES if k <= (config.max_steps or 0)]
             with start(config, SingleProcess(config), silent) as run:
                 found = [measured(run, k) for k in training(run, points[-1]) if k in points]
-        with write_atomically(path) as file:
-            json.dump([asdict(each) for each in found], file)
+        resumable.write(path, json.dumps([asdict(each) for each in found]))
     return [Curvature(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
 
 

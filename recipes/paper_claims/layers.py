@@ -56,7 +56,7 @@ for _name in LAYERS:
 def sequential_operations(study: Study) -> Figure:
     """The longest chain of ops that use each other's results, with 64 and 128 positions, composed of plain ops."""
     lengths = [64, 128]
-    steps = {name: [table_1.sequential_steps(KINDS[name], n, 8) for n in lengths] for name in LAYERS[:2]}
+    steps = {name: [table_1.sequential_steps(KINDS[name], n) for n in lengths] for name in LAYERS[:2]}
     slopes = [table_1.exponent(lengths, each) for each in steps.values()]
     text = "; ".join(f"{name}: {each[0]} and {each[1]}" for name, each in steps.items())
     return exact(max(abs(slopes[0]), abs(slopes[1] - 1)), text)

@@ -25,7 +25,6 @@ from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
 from minitf.storage.log import read_log
 from minitf.system.process import run_command, say
-from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled
 
@@ -108,8 +107,7 @@ class Study:
         few = self.output / "few.source", self.output / "few.target"
         for path, whole in zip(few, found["train"], strict=True):
             if not path.exists():
-                with write_atomically(path) as file:
-                    file.writelines(f"{line}\n" for line in list(read_lines(whole))[:FEW])
+                resumable.write(path, "".join(f"{line}\n" for line in list(read_lines(whole))[:FEW]))
         return {**found, "few": few}
 
     @cached_property

@@ -41,7 +41,7 @@ def test_the_path_between_the_first_and_the_last_position(n):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_only_the_steps_of_recurrence_grow_with_the_length(name):
-    short, long = (table_1.sequential_steps(BY_NAME[name], n, 8) for n in (10, 20))
+    short, long = (table_1.sequential_steps(BY_NAME[name], n) for n in (10, 20))
     if name == "recurrent":
         assert long - short > 10 * 5  # several ops a position
     else:
