@@ -18,6 +18,7 @@ from autograd import engine, functional, modes, random
 from autograd.backend import backend_of
 from autograd.gradcheck.adapters import Wrapped, array_of_torch, is_torch
 from autograd.gradcheck.draw import arrange
+from autograd.ops.nn import broadcasts_to
 from autograd.tensor import Tensor
 
 Array = np.ndarray
@@ -269,7 +270,7 @@ class CheckedFunction:
                 raise GradcheckError(f"the backward pass stopped: {error}") from error
             cause = _cause_of_shape(*wrong)
             message = f"the backward pass stopped: {error}" + (f"\nlikely cause: {cause}" if cause else "")
-            raise WrongShapeError(message, wrong[0] in wrong[2] and _is_broadcast(wrong[1], wrong[0])) from error
+            raise WrongShapeError(message, wrong[0] in wrong[2] and broadcasts_to(wrong[1], wrong[0])) from error
         gradients = iter(found)
         return [
             np.zeros(point.shape) if not tensor.requires_grad or (g := next(gradients)) is None
@@ -359,14 +360,9 @@ class _OpAtWork(modes.Observer):
         return None
 
 
-def _is_broadcast(shape: Shape, full: Shape) -> bool:
-    pairs = zip(reversed(shape), reversed(full), strict=False)
-    return full != shape and len(shape) <= len(full) and all(n in (1, m) for n, m in pairs)
-
-
 def _cause_of_shape(found: Shape, expected: Shape, outputs: Sequence[Shape]) -> str:
     """Why a gradient has shape `found` for an input of shape `expected`."""
-    if _is_broadcast(expected, found):
+    if broadcasts_to(expected, found):
         return (
             "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True "
             "in the op's class and the engine will"

@@ -17,6 +17,7 @@ import numpy as np
 
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError
 from autograd.gradcheck.variations import Line, size_of_outputs
+from autograd.ops.nn import broadcasts_to
 from autograd.tensor import Tensor
 
 Array = np.ndarray
@@ -124,7 +125,7 @@ class _Trials:
             return
         for k in self.function.positions:
             own = self.given[k].shape
-            if not _broadcasts_to(own, shape):
+            if not broadcasts_to(own, shape):
                 continue
             summed = own != shape  # the backward pass sums over some axis
             for other in _broadcastable(shape):
@@ -238,10 +239,6 @@ class _Trials:
                 f"the gradient is right for the given inputs, and wrong for {what}: for a random sum of the outputs by "
                 f"{other.input_name(i, place)}\n  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}"
             )
-
-
-def _broadcasts_to(shape: Shape, full: Shape) -> bool:
-    return len(shape) <= len(full) and all(n in (1, m) for n, m in zip(shape[::-1], full[::-1], strict=False))
 
 
 def _broadcastable(full: Shape) -> Iterator[Shape]:

@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(f"{INPUTS}.other_broadcasts", "any unfit gradient is a mistake",
            "summed and error.is_not_summed", "True", near=OTHER),
     Mutant(f"{INPUTS}.other_broadcasts", "no other broadcasts",
-           "if not _broadcasts_to(own, shape):", "if True:", near=OTHER),
+           "if not broadcasts_to(own, shape):", "if True:", near=OTHER),
     Mutant(f"{INPUTS}.numbers", "no numbers", "all(shape == () for shape in shapes)", "False", near=OTHER),
     Mutant(f"{INPUTS}.other_indices", "indices are not repeated", "x.size // 2)]", "x.size)]", near=OTHER),
     Mutant(f"{INPUTS}.other_indices", "masks stay as they are", "= ~x", "= x", near=OTHER),
