@@ -10,12 +10,15 @@ chain of 10⁶ ops, built; and the memory of one node of that chain.
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import json
 import os
 import sys
 import time
+import timeit
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -36,49 +39,41 @@ MEASURES = {
 LONG = 1_000_000
 
 
-def ours() -> dict[str, Callable]:
+@dataclass(frozen=True)
+class Library:
+    """leaf: of numbers, which a gradient is asked for; differentiate: a function of a leaf, forward and backward"""
+
+    leaf: Callable[[Any], Any]
+    tanh: Callable[[Any], Any]
+    sum: Callable[[Any], Any]
+    differentiate: Callable[[Callable[[Any], Any], Any], object] = lambda f, leaf: f(leaf).backward()
+
+
+def ours() -> Library:
     import numpy as np
 
     import autograd as ag
 
-    return {
-        "leaf": lambda: ag.Tensor(np.full((8, 8), 0.5), requires_grad=True),
-        "tanh": ag.tanh,
-        "sum": ag.sum,
-        "differentiate": lambda f, leaf: f(leaf).backward(),
-        "chain_leaf": lambda: ag.Tensor(np.array(0.5), requires_grad=True),
-    }
+    return Library(lambda numbers: ag.Tensor(np.array(numbers), requires_grad=True), ag.tanh, ag.sum)
 
 
-def mygrad() -> dict[str, Callable]:
+def mygrad() -> Library:
     """With its memory guarding off: then nothing notices a change in place, but an op costs half as much."""
     import mygrad as mg
-    import numpy as np
 
     mg.turn_memory_guarding_off()
-    return {
-        "leaf": lambda: mg.tensor(np.full((8, 8), 0.5)),
-        "tanh": mg.tanh,
-        "sum": mg.sum,
-        "differentiate": lambda f, leaf: f(leaf).backward(),
-        "chain_leaf": lambda: mg.tensor(np.array(0.5)),
-    }
+    return Library(mg.tensor, mg.tanh, mg.sum)
 
 
-def pytorch() -> dict[str, Callable]:
+def pytorch() -> Library:
     import torch
 
     torch.set_num_threads(1)
-    return {
-        "leaf": lambda: torch.full((8, 8), 0.5, dtype=torch.float64, requires_grad=True),
-        "tanh": torch.tanh,
-        "sum": torch.sum,
-        "differentiate": lambda f, leaf: f(leaf).backward(),
-        "chain_leaf": lambda: torch.tensor(0.5, dtype=torch.float64, requires_grad=True),
-    }
+    leaf = functools.partial(torch.tensor, dtype=torch.float64, requires_grad=True)
+    return Library(leaf, torch.tanh, torch.sum)
 
 
-def hips() -> dict[str, Callable]:
+def hips() -> Library:
     """A function is traced here, so recording is timed inside of one that is being differentiated."""
     import numpy as np
 
@@ -86,28 +81,16 @@ def hips() -> dict[str, Callable]:
     anp, core, boxes = map(import_module, ("autograd.numpy", "autograd.core", "autograd.numpy.numpy_boxes"))
     grad = import_module("autograd").grad
 
-    def box(value: Any) -> Any:
-        return boxes.ArrayBox(value, 0, core.VJPNode.new_root())
+    def leaf(numbers: Any) -> Any:
+        return boxes.ArrayBox(np.array(numbers), 0, core.VJPNode.new_root())
 
-    return {
-        "leaf": lambda: box(np.full((8, 8), 0.5)),
-        "tanh": anp.tanh,
-        "sum": anp.sum,
-        "differentiate": lambda f, leaf: grad(f)(leaf._value),
-        "chain_leaf": lambda: box(np.array(0.5)),
-    }
+    return Library(leaf, anp.tanh, anp.sum, lambda f, leaf: grad(f)(leaf._value))
 
 
-def timed(work: Callable[[], object], calls: int, repeats: int = 7) -> float:
+def timed(work: Callable[[], object], calls: int) -> float:
     """Seconds a call: the least of several means, which is what the machine's other work disturbs least."""
     work()
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(calls):
-            work()
-        found.append((time.perf_counter() - start) / calls)
-    return min(found)
+    return min(timeit.repeat(work, "gc.enable()", number=calls, repeat=7)) / calls
 
 
 def resident_bytes() -> int:
@@ -117,8 +100,8 @@ def resident_bytes() -> int:
 def measure(name: str) -> dict[str, float]:
     """All figures of one library, in this process."""
     library = {"minitf": ours, "hips": hips, "mygrad": mygrad, "pytorch": pytorch}[name]()
-    tanh, total, differentiate = library["tanh"], library["sum"], library["differentiate"]
-    x, y = library["leaf"](), library["leaf"]()
+    tanh, total = library.tanh, library.sum
+    x, y, leaf = (library.leaf([[0.5] * 8] * 8) for _ in range(3))
     found = {
         "add": 1e6 * timed(lambda: x + y, 2_000),
         "tanh": 1e6 * timed(lambda: tanh(x), 2_000),
@@ -138,10 +121,9 @@ def measure(name: str) -> dict[str, float]:
             z = tanh((z + leaf) * leaf) - leaf
         return total(z)
 
-    leaf = library["leaf"]()
-    found["chain"] = 1e6 * timed(lambda: differentiate(chain, leaf), 3) / 1000
-    found["mixed"] = 1e6 * timed(lambda: differentiate(mixed, leaf), 3) / 1000
-    z = start = library["chain_leaf"]()
+    found["chain"] = 1e6 * timed(lambda: library.differentiate(chain, leaf), 3) / 1000
+    found["mixed"] = 1e6 * timed(lambda: library.differentiate(mixed, leaf), 3) / 1000
+    z = start = library.leaf(0.5)
     gc.collect()
     before, began = resident_bytes(), time.perf_counter()
     for _ in range(LONG):
