@@ -6,6 +6,7 @@ file with 2i / d. Source: marian-dev, src/models/transformer.h and src/common/co
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -355,14 +356,5 @@ def _marian_options(outgoing: Outgoing) -> dict[str, Any]:
 
 
 def yaml_of(values: dict[str, Any]) -> str:
-    """Options as a flat YAML text."""
-    lines = []
-    for name, value in values.items():
-        if isinstance(value, bool):
-            lines.append(f"{name}: {str(value).lower()}")
-        elif isinstance(value, list):
-            lines.append(f"{name}:" if value else f"{name}: []")
-            lines += [f"  - {each}" for each in value]
-        else:
-            lines.append(f"{name}: {value}" if isinstance(value, int) else f'{name}: "{value}"')
-    return "\n".join(lines) + "\n"
+    """Options as a flat YAML text, of which JSON is a part."""
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in values.items())

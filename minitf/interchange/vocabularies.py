@@ -222,8 +222,7 @@ def _checked(names: list[str], path: Path) -> list[str]:
 
 def yaml_text(names: Sequence[str]) -> str:
     """`vocab.yml`: each piece as a quoted text, and its id."""
-    quoted = (name.replace("\\", "\\\\").replace('"', '\\"') for name in names)
-    return "".join(f'"{name}": {index}\n' for index, name in enumerate(quoted))
+    return "".join(f"{json.dumps(name, ensure_ascii=False)}: {index}\n" for index, name in enumerate(names))
 
 
 def json_text(value: object) -> str:
