@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import resource
-import stat
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from minitf.data import text
 from minitf.data.text import READ_BYTES, StdinLines, in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.system.writing import write_atomically
+from tests.helpers.patching import record_flushes
 
 # Everything that some other notion of a line would cut at, or that a careless reader would drop.
 ODD_CHARACTERS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\0\x01\ufeff\u200b\u00a0\u0301\u05d0\u202e😀👩‍👩‍👧\t ▁"
@@ -268,23 +268,10 @@ def test_nothing_is_seen_before_the_end_and_nothing_remains_after_a_failure(tmp_
 
 
 def test_file_and_folder_are_synced_around_the_rename(tmp_path, monkeypatch):
-    events = []
-    really_sync, really_replace = os.fsync, os.replace
-
-    def fsync(handle):
-        status = os.fstat(handle)
-        events.append("sync folder" if stat.S_ISDIR(status.st_mode) else f"sync {status.st_size} bytes")
-        really_sync(handle)
-
-    def replace(*names, **folders):
-        events.append("rename")
-        really_replace(*names, **folders)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "replace", replace)
+    done = record_flushes(monkeypatch, tmp_path)
     with write_atomically(tmp_path / "out") as file:
         file.write("abc")
-    assert events == ["sync 3 bytes", "rename", "sync folder"]
+    assert done == ["flush 3 bytes", "rename", "flush folder"]
 
 
 def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(tmp_path):

@@ -10,30 +10,14 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.training.optim import Adam, batch_loss, learning_rate
+from tests.helpers.model_variants import VARIANTS
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
 CONFIGS = {
-    "paper": {},
-    "pre-norm": {"norm": "pre"},
-    "narrow keys": {"d_k": 3, "d_v": 5},
-    "concatenated sinusoids, gelu": {"positions": "sinusoidal-concatenated", "activation": "gelu"},
-    "learned positions, silu": {"positions": "learned", "max_positions": 12, "activation": "silu"},
-    "unshared": {"share_embeddings": "none"},
-    "source and target shared": {"share_embeddings": "source-target", "output_bias": True},
-    "target and output shared, two vocabularies": {"share_embeddings": "target-output", "source_vocab_size": 29},
-    "other depths": {"encoder_layers": 3, "decoder_layers": 1},
-    "sinusoids in halves, from position 1": {"positions": "sinusoidal-halves", "first_position": 1},
+    **VARIANTS,
     "start with a zero vector": {"decoder_start": "zero", "output_bias": True, "masked_tokens": (0, 2)},
-    "start with a zero vector, learned positions": {"decoder_start": "zero", "positions": "learned"},
-    "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
-    "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
     "masked tokens": {"masked_tokens": (0, 1, 2, 7), "output_bias": True},
-    "restricted attention": {"mixing": "restricted", "neighbourhood": 3},
-    "recurrent": {"mixing": "recurrent"},
-    "convolutional": {"mixing": "convolutional", "kernel_width": 4},
-    "separable convolutions": {"mixing": "separable-convolutional"},
-    "additive attention": {"attention": "additive"},
     "dot products without scale": {"attention": "dot-product"},
 }
 

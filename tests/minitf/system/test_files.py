@@ -19,6 +19,7 @@ from minitf.errors import UserError
 from minitf.system import files
 from minitf.system.files import open_text, os_errors_explained, parse_json
 from minitf.system.writing import atomic_write, open_device, remove_leftovers
+from tests.helpers.patching import record_flushes
 
 SYSTEM = Path(files.__file__).parent
 
@@ -129,22 +130,8 @@ def test_a_disk_that_fails_late_leaves_the_old_file(tmp_path, monkeypatch, step)
 
 
 def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(tmp_path, monkeypatch):
-    path = tmp_path / "a"
-    done = []
-    fsync, replace = os.fsync, os.replace
-
-    def spy_fsync(descriptor):
-        target = os.readlink(f"/proc/self/fd/{descriptor}")
-        done.append("flush folder" if target == str(tmp_path) else f"flush {os.path.getsize(target)} bytes")
-        fsync(descriptor)
-
-    def spy_replace(*names, **folders):
-        done.append("rename")
-        replace(*names, **folders)
-
-    monkeypatch.setattr(os, "fsync", spy_fsync)
-    monkeypatch.setattr(os, "replace", spy_replace)
-    with atomic_write(path) as file:
+    done = record_flushes(monkeypatch, tmp_path)
+    with atomic_write(tmp_path / "a") as file:
         file.write(b"12345")
     assert done == ["flush 5 bytes", "rename", "flush folder"]
 

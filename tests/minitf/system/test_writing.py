@@ -24,6 +24,7 @@ from minitf.system.writing import (
     remove_leftovers,
     rename,
 )
+from tests.helpers.patching import record_flushes
 
 OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
 
@@ -228,26 +229,14 @@ def make_new(path, afterwards=None):
 
 
 def test_a_new_folder_is_there_whole_and_its_name_is_durable(tmp_path, monkeypatch):
-    done = []
-    fsync, replace = os.fsync, os.replace
-
-    def spy_fsync(descriptor):
-        done.append(f"flush {os.readlink(f'/proc/self/fd/{descriptor}')}")
-        fsync(descriptor)
-
-    def spy_replace(*names, **folders):
-        done.append("rename")
-        replace(*names, **folders)
-
-    monkeypatch.setattr(os, "fsync", spy_fsync)
-    monkeypatch.setattr(os, "replace", spy_replace)
+    done = record_flushes(monkeypatch, tmp_path)
     (tmp_path / "new").mkdir()
     with new_folder(tmp_path / "new") as folder:
         (folder / "a").write_text("a")
         assert list((tmp_path / "new").iterdir()) == []
     assert (tmp_path / "new" / "a").read_text() == "a"
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
-    assert done == ["rename", f"flush {tmp_path}"]
+    assert done == ["rename", "flush folder"]
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
