@@ -33,14 +33,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.linkcode",
-    "extension.cache",
-    "extension.contents",
-    "extension.figures",
-    "extension.mathematics",
-    "extension.notebooks",
-    "extension.sources",
-    "extension.paper",
-    "extension.reference",
+    "extension",
 ]
 html_theme = "furo"
 html_title = "minitf"

@@ -30,24 +30,24 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 def notebook(page: Path, folder: Path) -> dict[str, Any]:
     """A page in the format of Jupyter, version 4; its links lead from `folder` to the project."""
     text = LINK.sub(lambda found: os.path.relpath(page.parent / found[1], folder), page.read_text("utf-8"))
-    cells = [_cell(kind, part) for kind, part in parts(text)]
+    cells = [_cell(kind, part) for kind, part, _ in parts(text)]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return {"nbformat": 4, "nbformat_minor": 4, "metadata": {"kernelspec": kernel}, "cells": cells}
 
 
-def parts(text: str) -> Iterator[tuple[str, str]]:
-    """("markdown" or "code", text) of each cell of a page."""
+def parts(text: str) -> Iterator[tuple[str, str, int]]:
+    """("markdown", "block" or "picture", text, where it begins) of each cell of a page."""
     end = 0
     for found in CELL.finditer(text):
-        yield "markdown", text[end : found.start()]
-        yield "code", found["block"] or found["picture"]
+        yield "markdown", text[end : found.start()], end
+        yield found.lastgroup or "", found[found.lastgroup or 0], found.start()
         end = found.end()
-    yield "markdown", text[end:]
+    yield "markdown", text[end:], end
 
 
 def _cell(kind: str, text: str) -> dict[str, Any]:
-    code = {"execution_count": None, "outputs": []} if kind == "code" else {}
-    return {"cell_type": kind, "metadata": {}, "source": text.strip("\n"), **code}
+    code = {} if kind == "markdown" else {"execution_count": None, "outputs": []}
+    return {"cell_type": "code" if code else kind, "metadata": {}, "source": text.strip("\n"), **code}
 
 
 def main() -> None:

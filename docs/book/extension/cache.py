@@ -9,7 +9,6 @@ import shutil
 import sys
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -36,8 +35,3 @@ def set_folder(app: Sphinx, config: Config) -> None:
             shutil.rmtree(other)
     folder.mkdir(parents=True, exist_ok=True)
     config.nb_execution_cache_path = str(folder)
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("config-inited", set_folder)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -41,10 +40,3 @@ def _with_picture(entry: re.Match[str], folder: Path) -> str:
     (picture, *_) = PICTURE.findall(chapter) or [""]
     picture = re.sub(r'role="img" aria-label="[^"]*"', 'aria-hidden="true"', re.sub(r"</?a\b[^>]*>", "", picture))
     return entry[0].replace("</li>", f"{picture}</li>")
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("source-read", add_toctrees)
-    app.connect("build-finished", write_first_page)
-    app.connect("build-finished", add_pictures)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

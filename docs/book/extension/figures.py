@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sphinx.application import Sphinx
@@ -110,8 +109,3 @@ def write_pages(app: Sphinx, error: Exception | None) -> None:
             for name in sorted(wanted):
                 PAGES[name](Path(temporary), made / f"{name}.html")
     shutil.copytree(made, folder, dirs_exist_ok=True)
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("build-finished", write_pages)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -5,7 +5,6 @@ from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
-from sphinx.application import Sphinx
 
 THIN_SPACE = '<mspace width="0.167em" />'
 
@@ -29,8 +28,3 @@ def show(writer: Any, node: nodes.math) -> None:
 def show_displayed(writer: Any, node: nodes.math_block) -> None:
     writer.body.append(f'<div class="formula">{to_mathml(node.astext(), "block")}</div>\n')
     raise nodes.SkipNode
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_html_math_renderer("mathml", (show, None), (show_displayed, None))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

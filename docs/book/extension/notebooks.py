@@ -6,14 +6,13 @@ compares. Code in a comment that begins with `<!-- picture` is a cell of which t
 """
 
 from pathlib import Path
-from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from docs.book.notebooks import CELL
+from docs.book.notebooks import CELL, parts
 from extension.figures import with_figures
 
 # Ops name the line that made them: without this, lines of files such as /tmp/ipykernel_417/2093484.py
@@ -30,26 +29,14 @@ def set_formats(app: Sphinx, config: Config) -> None:
 def read(text: str) -> NotebookNode:
     """The page as a notebook; the output that it states is left out."""
     cells, lines = [new_code_cell(SETUP, metadata={"tags": ["remove-cell"]})], [0]
-    end = 0
-    for match in CELL.finditer(text):
-        _add(cells, lines, text, end, match.start())
-        if match["block"] is not None:
-            cells.append(new_code_cell(match["block"].rstrip()))
+    for kind, content, start in parts(text):
+        if kind == "markdown" and not content.strip():
+            continue
+        if kind == "markdown":
+            cells.append(new_markdown_cell(with_figures(content)))
         else:
-            cells.append(new_code_cell(match["picture"].rstrip(), metadata={"tags": ["remove-input"]}))
-        lines.append(text.count("\n", 0, match.start()) + 1)
-        end = match.end()
-    _add(cells, lines, text, end, len(text))
+            tags = {"tags": ["remove-input"]} if kind == "picture" else {}
+            cells.append(new_code_cell(content.rstrip(), metadata=tags))
+        lines.append(text.count("\n", 0, start) + (kind != "markdown"))
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return new_notebook(cells=cells, metadata={"kernelspec": kernel, "source_map": lines})
-
-
-def _add(cells: list[NotebookNode], lines: list[int], text: str, start: int, end: int) -> None:
-    if text[start:end].strip():
-        cells.append(new_markdown_cell(with_figures(text[start:end])))
-        lines.append(text.count("\n", 0, start))
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("config-inited", set_formats)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,7 +3,6 @@
 from typing import Any
 
 from docutils import nodes
-from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 from extension.sources import code_of
@@ -35,8 +34,3 @@ def _beside(says: nodes.entry, done: nodes.entry, shown: nodes.entry) -> nodes.c
         right += nodes.paragraph("", "", nodes.literal("", literal.astext()), classes=["paper-name"])
         right += nodes.literal_block(code, code, language="python")
     return nodes.container("", left, right, classes=["paper-row"])
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_transform(CodeBesidePaper)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -80,9 +80,3 @@ def _escape(text: str) -> str:
 
 def convert_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = to_rst(lines)
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_directive("public", Public)
-    app.connect("autodoc-process-docstring", convert_docstring)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -156,9 +156,3 @@ def _body(path: str) -> str:
         anchors[first] = anchors.get(first, "") + f'<a id="{escape(name)}"></a>'
     code = re.sub(r'<span id="line-(\d+)">', lambda m: anchors.get(int(m[1]), "") + m[0], code)
     return f'<h1>{escape(path)}</h1>\n<div class="source-page">{code}</div>'
-
-
-def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_post_transform(LinkSources)
-    app.connect("html-collect-pages", source_pages)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
