@@ -58,7 +58,7 @@ class Contestant:
 def measured(parser: Any, name: str, python: str, arguments: list[str], *, sees_project: bool) -> Any:
     """What the running program, called with `--measure …` by another Python on one thread, prints as JSON."""
     environment = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS}
-    environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     environment |= {"PYTHONPATH": str(ROOT)} if sees_project else {}
     command = [python, str(Path(sys.argv[0]).resolve()), "--measure", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
