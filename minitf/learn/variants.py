@@ -83,6 +83,7 @@ class _Words:
             for node in assigned
             if isinstance(node.targets[0], ast.Name)
             and names.count(node.targets[0].id) == 1
+            and node.targets[0].id not in self.parameters
             and not re.search(rf"\b{node.targets[0].id}\b", statement)
         }
 

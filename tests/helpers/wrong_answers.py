@@ -20,14 +20,14 @@ WRONG_ANSWERS = {
         ("return finished[::-1]", "return finished[::-1][:-1]", "every node that the output depends on is needed"),
     ],
     "broadcasting": [
-        ("g = g.sum(axis=tuple(range(lead)))", "g = g.mean(axis=tuple(range(lead)))", "a mean over the repetitions"),
-        ("if size == 1", "if size == 7", "axes of size 1 were repeated, too"),
+        ("g = g.sum(axis=tuple(range(lead)))", "g = g.mean(axis=tuple(range(lead)))", "is a sum, here it is a mean"),
+        ("if size == 1", "if size == 7", "the sum is missing"),
     ],
     "accumulation": [
         ("    elif key in owned:\n        sums[key] += g\n", "", "the third gradient makes another array"),
         ("elif key in owned:", "elif key not in owned:", "changed in place"),
         ("        sums[key] = g\n", "        sums[key] = g.copy()\n", "the first gradient is copied"),
-        ("sums[key] = sums[key] + g", "sums[key] = g", "the first gradient is lost"),
+        ("sums[key] = sums[key] + g", "sums[key] = g", "the term `sums[key]` is missing"),
         ("sums[key] = sums[key] + g", "sums[key] += g", "changed in place"),
     ],
     "freeing": [
@@ -76,7 +76,7 @@ WRONG_ANSWERS = {
         ("    g_logits[~counted] = 0\n", "", "the rows of padding have a gradient"),
         ("    g_logits[np.arange(len(targets)), targets] -= 1\n", "", "is 1 subtracted at the target?"),
         ("(g / max(counted.sum(), 1))", "(1 / max(counted.sum(), 1))", "does not depend on the incoming gradient"),
-        ("g_logits * (g / max(counted.sum(), 1))", "g_logits * g", "a sum where a mean is meant"),
+        ("g_logits * (g / max(counted.sum(), 1))", "g_logits * g", "`g` is not divided by"),
         ("    counted = targets != pad\n    g_logits", "    counted = targets != 0\n    g_logits", "is `pad` used?"),
     ],
     "embedding": [
@@ -102,7 +102,7 @@ WRONG_ANSWERS = {
     "positions": [
         ("np.arange(length)[:, None] /", "np.arange(1, length + 1)[:, None] /", "positions start at 1"),
         (("np.sin(angle)", "np.cos(angle) "), ("= np.cos(angle)\n", "= np.sin(angle)\n"), "sines and cosines are exchanged"),
-        ("np.arange(length)[:, None] / 10000", "np.arange(length)[:, None] * 10000", "divide"),
+        ("np.arange(length)[:, None] / 10000", "np.arange(length)[:, None] * 10000", "which is a divisor"),
     ],
     "residual_order": [
         ("return x + dropout(sublayer(norm(x)))", "x = norm(x)\n        return x + dropout(sublayer(x))",
@@ -116,16 +116,16 @@ WRONG_ANSWERS = {
         ("np.exp(log_softmax(logits)) - eps / classes", "np.exp(log_softmax(logits))", "the term - `eps / classes` is missing"),
         (("np.exp(log_softmax(logits)) - eps / classes", "np.exp(log_softmax(logits))"), ("-= 1 - eps", "-= 1"),
          "the smoothing is forgotten in the gradient"),
-        ("+= 1 - eps", "+= 1", "which keeps 1"),
+        ("+= 1 - eps", "+= 1", "the term - `eps` is missing"),
     ],
     "adam": [
-        ("(1 - beta2) * g**2", "(1 - beta2) * abs(g)", "|g| where g² is meant"),
+        ("(1 - beta2) * g**2", "(1 - beta2) * abs(g)", "the absolute value stands for"),
         ("    m *= beta1\n    m += (1 - beta1) * g\n", "    m = beta1 * m + (1 - beta1) * g\n", "update them in place"),
         ("    parameter -= rate", "    parameter = parameter - rate", "nothing has changed"),
         ("eps=1e-9):", "eps=1e-9):\n    beta1 = 0.9", "0.9 is its default"),
     ],
     "warm_up": [
-        ("* min(step", "* max(step", "the larger of the two terms"),
+        ("* min(step", "* max(step", "max stands where min is meant"),
         ("min(step**-0.5, step * warmup**-1.5)", "min(warmup**-0.5, step * warmup**-1.5)", "fall with 1/√step"),
         ("min(step**-0.5,", "min((step + 1)**-0.5, 1 / warmup**1.5 +", "the rate of the next step"),
     ],

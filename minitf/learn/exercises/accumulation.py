@@ -47,7 +47,6 @@ MISTAKES = (
      "sums[key] += g", "sums[key] = g", "sums[key] = sums[key] + g", "sums[key] = g "),
     ("only the first gradient is kept: the sum is not stored in sums[key]",
      "sums[key] += g", "pass", "sums[key] = sums[key] + g", "pass"),
-    ("the first gradient is lost", "sums[key] = sums[key] + g", "sums[key] = g.copy()"),
 )  # fmt: skip
 
 

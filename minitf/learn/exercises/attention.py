@@ -48,10 +48,6 @@ HINTS = (
 )
 
 MISTAKES = (
-    ("the projection of the softmax is missing: g_scores = p · (g_p - Σ g_p · p), not p · g_p",
-     "(g_p - (g_p * p).sum(axis=-1, keepdims=True))", "g_p"),
-    ("the sum Σ g_p · p of the softmax is along the queries; it is along the keys, the last axis",
-     "(g_p * p).sum(axis=-1", "(g_p * p).sum(axis=-2"),
     ("the mask is not used: weights that it forbids are 0", "p = weights(q, k, mask)",
      "p = weights(q, k, np.ones_like(mask))"),
 )  # fmt: skip

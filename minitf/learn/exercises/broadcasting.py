@@ -31,19 +31,13 @@ HINTS = (
 )
 
 ONE = "the gradient of one repetition alone comes back instead of the sum over all"
-MEAN = "a mean over the repetitions where a sum is meant"
 MISTAKES = (
     (ONE, "g = g.sum(axis=tuple(range(lead)))", "g = g[(0,) * lead]"),
     (ONE, "return g.sum(axis=repeated, keepdims=True)",
      "return g[tuple(slice(1 if k in repeated else None) for k in range(g.ndim))]"),
-    (MEAN, "g = g.sum(", "g = g.mean("),
-    (MEAN, "return g.sum(", "return g.mean("),
     ("the last axes are summed over; NumPy aligns shapes at their ends, so the leading ones were added",
      "axis=tuple(range(lead))", "axis=tuple(range(g.ndim - lead, g.ndim))"),
-    ("one leading axis is summed over, there are two", "axis=tuple(range(lead))", "axis=0"),
     ("the axis of size 1 is missing: its sum needs keepdims=True", "keepdims=True", "keepdims=False"),
-    ("the gradient is returned as it came; axes of size 1 were repeated, too",
-     "return g.sum(axis=repeated, keepdims=True)", "return g"),
     ("summed over the wrong axis", "return g.sum(axis=repeated, keepdims=True)",
      "return g.sum(axis=0)[:, None] if g.shape == (3, 3) else g.sum(axis=repeated, keepdims=True)"),
 )  # fmt: skip

@@ -35,10 +35,8 @@ HINTS = (
 )
 
 MISTAKES = (
-    ("divided by eps where the distance of the two points is 2 eps", "/ (2 * eps)", "/ eps"),
     ("a one-sided difference (f(x + eps) - f(x)) / eps: its error is of the order of eps; central differences "
      "are meant", "(f(x + step) - f(x - step)) / (2 * eps)", "(f(x + step) - f(x)) / eps"),
-    ("the sign is wrong: f(x + eps) comes first", "f(x + step) - f(x - step)", "f(x - step) - f(x + step)"),
     ("the elements were moved all at once; the gradient needs each alone", "step[place]", "step[...]"),
     ("all elements of a row are moved at once: x[i] is a row of a matrix; np.ndindex gives single elements",
      "step[place]", "step[place[:1]]"),

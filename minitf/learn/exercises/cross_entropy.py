@@ -51,9 +51,6 @@ MISTAKES = (
     ("the mean is over all rows, padding included", "sum() / max(counted.sum(), 1)\n", "sum() / len(targets)\n"),
     ("padding counts in the loss", "-chosen[counted].sum() / max(counted.sum(), 1)", "-chosen.mean()"),
     ("padding counts in the sum, though not in the number it is divided by", "-chosen[counted].sum()", "-chosen.sum()"),
-    ("a sum where a mean is meant", "-chosen[counted].sum() / max(counted.sum(), 1)", "-chosen[counted].sum()"),
-    ("the sign is wrong: the loss is minus the log-probability", "return -chosen", "return chosen"),
-    ("a sum where a mean is meant: divide by the number of rows that count", "(g / max(counted.sum(), 1))", "g"),
     ("divided by all rows; padding does not count", "(g / max(counted.sum(), 1))", "(g / len(targets))"),
 )  # fmt: skip
 

@@ -35,18 +35,11 @@ HINTS = (
     "np.add.at(g_weight, ids, g) adds for each index, however often it occurs. Do not forget √n.",
 )
 
-SCALED = "return math.sqrt(weight.shape[1]) * g_weight"
 OVERWRITTEN = (
     "the gradient is right for rows used once and wrong where rows share an index: values are overwritten, not added "
     "(g_weight[ids] += g adds once a row); np.add.at adds all"
 )
 MISTAKES = (
-    ("√n is missing: the forward pass multiplies by it", SCALED, "return g_weight"),
-    ("divided by √n; the forward pass multiplies by it, so the backward pass does too",
-     SCALED, "return g_weight / math.sqrt(weight.shape[1])"),
-    ("multiplied by √n twice, or by n", SCALED, "return weight.shape[1] * g_weight"),
-    ("the factor is the root of the number of rows; it is that of their width n, weight.shape[1]",
-     SCALED, "return math.sqrt(weight.shape[0]) * g_weight"),
     (OVERWRITTEN, "np.add.at(g_weight, ids, g)", "g_weight[ids] = g"),
     (OVERWRITTEN, "np.add.at(g_weight, ids, g)", "g_weight[ids[::-1]] = g[::-1]"),
 )  # fmt: skip

@@ -42,10 +42,7 @@ MISTAKES = (
      SUM, "total + g", "tokens += count", "tokens += 1"),
     ("the gradients of the means are added up and not divided", SUM, "total + g", MEAN, "return total"),
     ("a sum over all tokens where a mean is meant: divide by the tokens of all micro-batches", MEAN, "return total"),
-    ("the gradient of the last micro-batch alone: they are to be added up", MEAN, "return g"),
     ("divided by the number of micro-batches; divide by that of tokens", "tokens += count", "tokens += 1"),
-    ("the gradients of the means are added up without their weights: multiply each by its number of tokens",
-     SUM, "total + g"),
     ("only the last micro-batch is in the sum: total is overwritten", SUM, "count * g"),
     ("the last micro-batch's tokens are the divisor; it is those of all", "tokens += count", "tokens = count"),
 )  # fmt: skip

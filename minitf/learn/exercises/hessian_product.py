@@ -34,16 +34,7 @@ HINTS = (
 )
 
 MISTAKES = (
-    ("the part - p_i Σ_j p_j v_j is missing: every p_i depends on every x_j through the sum of the softmax",
-     " - (p * v).sum(axis=-1, keepdims=True)", ""),
     ("v is weighed with its plain mean where its mean under p is meant: Σ_j p_j v_j", "(p * v).sum(", "v.mean("),
-    ("a mean over the classes where Σ_j p_j v_j is meant", "(p * v).sum(", "(p * v).mean("),
-    ("the sum Σ_j p_j v_j is over all rows; each row has a loss of its own",
-     "(p * v).sum(axis=-1, keepdims=True)", "(p * v).sum()"),
-    ("p is normalised over the rows, not over the classes", "/ e.sum(axis=-1,", "/ e.sum(axis=0,"),
-    ("the sign is wrong: the loss is convex in the logits, so that v · H v is not negative",
-     "return p *", "return -p *"),
-    ("the factor p_i before the bracket is missing", "return p * (v", "return (v"),
     ("this is the gradient of the loss, with v as the target; it is to be differentiated once more",
      "p * (v - (p * v).sum(axis=-1, keepdims=True))", "p - v"),
 )  # fmt: skip

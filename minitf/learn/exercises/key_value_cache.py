@@ -63,7 +63,6 @@ MISTAKES = (
     ("the weights do not add up to 1: divide by their sum", "    p /= p.sum(axis=1, keepdims=True)\n", ""),
     ("keys and values are in different orders: append both at the end",
      '[cache["k"], k[:, None]]', '[k[:, None], cache["k"]]'),
-    ("the factor 1/√K is missing", " / math.sqrt(q.shape[1])", ""),
     ("the rows keep their places: a hypothesis goes on with the past of another", MOVED, "pass"),
     ("the inverse order: row i is to become the former row rows[i]",
      MOVED, "cache[name] = cache[name][np.argsort(rows)]"),

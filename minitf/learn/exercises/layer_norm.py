@@ -47,12 +47,9 @@ HINTS = (
 
 MISTAKES = (
     ("the gradient of weight is made of x; it is of x̂", "(g * x_hat).sum", "(g * x).sum"),
-    ("the division by s is missing in g_x", "along_x_hat) / s", "along_x_hat)"),
-    ("g_x is multiplied by s; divide", "along_x_hat) / s", "along_x_hat) * s"),
     ("g_x is multiplied by weight at the end; weight belongs to ĝ, of which the means are taken",
      "g_hat = g * weight", "g_hat = g", "along_x_hat) / s", "along_x_hat) / s * weight"),
     ("the last term of g_x has x where x̂ is meant", "x_hat * along_x_hat)", "x * along_x_hat)"),
-    ("a factor weight is missing in g_x: ĝ = g · weight", "g_hat = g * weight", "g_hat = g"),
     ("the means are over the whole array; they are along the last axis, with keepdims=True",
      "(g_hat * x_hat).mean(axis=-1, keepdims=True)", "(g_hat * x_hat).mean()",
      "g_hat.mean(axis=-1, keepdims=True)", "g_hat.mean()"),

@@ -52,13 +52,8 @@ MISTAKES = (
     ("the loss of the last block alone: the blocks add up", "loss += (", "loss = ("),
     ("the last rows are not computed: the last block may be shorter than the others",
      "range(0, n, block)", "range(0, n - block + 1, block)"),
-    ("a sum where a mean is meant", "chosen).sum() / n", "chosen).sum()"),
     (SCALE, "chosen).sum() / n", "chosen).sum() / len(logits)"),
     (SCALE, "p @ weight / n", "p @ weight / len(logits)"),
-    ("N times too large", "p @ weight / n", "p @ weight"),
-    ("the gradient of the last block alone: weight is used in every block, so the gradients add up",
-     "g_weight += p.T", "g_weight = p.T"),
-    ("N times too large", "x[rows] / n", "x[rows]"),
 )  # fmt: skip
 
 RNG = np.random.default_rng(0)

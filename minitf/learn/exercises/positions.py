@@ -41,9 +41,7 @@ MISTAKES = (
     ("the exponent is 2i / n, where 2i is the number of the column: here it is twice that", "(2 * pair / n)",
      "(4 * pair / n)", "np.cos(angle)", "np.cos(np.arange(length)[:, None] / 10000 ** ((4 * pair + 2) / n))"),
     ("the base is 10000", "10000 **", "1000 **"),
-    ("the odd columns are cosines, here they are sines", "np.cos(angle)", "np.sin(angle)"),
     ("the axes are exchanged: positions are the first", "return table", "return table.T"),
-    ("the angle is multiplied by 10000^(2i / n); divide", "[:, None] / 10000", "[:, None] * 10000"),
     ("the exponent is 4i / n: i counts pairs, of which there are n / 2", "(2 * pair / n)", "(4 * pair / n)"),
 )  # fmt: skip
 

@@ -41,9 +41,6 @@ MISTAKES = (
     ("normalised along the other axis", "    e = np", "    axis = 0\n    e = np"),
     ("normalised over the whole array, not along the axis",
      "x.max(axis=axis, keepdims=True)", "x.max()", "e / e.sum(axis=axis, keepdims=True)", "e / e.sum()"),
-    ("divided by the sum over the whole array, not along the axis",
-     "e / e.sum(axis=axis, keepdims=True)", "e / e.sum()"),
-    ("not normalised: divide by the sum", "return e / e.sum(axis=axis, keepdims=True)", "return e"),
     ("`axis` is not used", "    e = np", "    axis = -1\n    e = np"),
 )  # fmt: skip
 

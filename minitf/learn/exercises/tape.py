@@ -42,15 +42,11 @@ MISTAKES = (
      "    g[tape[-1][0]] = 1.0\n", ""),
     ("the gradient stops after one operation: the tape is to be read from its end, so that g[output] is complete "
      "before it is passed on", "reversed(tape)", "tape"),
-    ("the slopes are added up as they are: by the chain rule, each is multiplied by g[output]",
-     "slope * g[output]", "slope"),
     ("all gradients start at 1; only that of the last output by itself does", "[0.0] * count", "[1.0] * count"),
     ("the backward pass starts at the output of the first operation; it is that of the last",
      "g[tape[-1][0]]", "g[tape[0][0]]"),
     ("only the first input of an operation gets a gradient",
      "zip(inputs, slopes, strict=True)", "zip(inputs[:1], slopes)"),
-    ("gradients are overwritten where a number is used twice: only one of its uses counts; they must add up (+=)",
-     "g[i] += slope", "g[i] = slope"),
     ("an output that the last one does not depend on has a gradient; it is 0",
      "    g[tape[-1][0]] = 1.0\n", "    for entry in tape:\n        g[entry[0]] = 1.0\n"),
 )  # fmt: skip

@@ -25,12 +25,7 @@ HINTS = (
 
 MIN = "min(step**-0.5, step * warmup**-1.5)"
 MISTAKES = (
-    ("the larger of the two terms is taken; the rate is to rise first and fall then, which the smaller one does",
-     "min(step**", "max(step**"),
-    ("d_model^-0.5 is missing", "d_model**-0.5 * ", ""),
     ("multiplied by √d_model; the exponent is -0.5", "d_model**-0.5", "d_model**0.5"),
-    ("the exponent of warmup is -1.5: the two terms are to meet at step = warmup", "warmup**-1.5", "warmup**-1"),
-    ("the exponent of warmup is -1.5, not -0.5", "warmup**-1.5", "warmup**-0.5"),
     ("the second term is step · warmup^-1.5, with step itself", MIN, "step**-0.5 * warmup**-1.5"),
     ("steps count from 1; this is the rate of the next step", "    return", "    step += 1\n    return"),
     ("the rate stays constant after the warm-up; it is to fall with 1/√step", "min(step**", "min(warmup**"),

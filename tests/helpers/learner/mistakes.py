@@ -56,12 +56,12 @@ MISTAKES = {
         ("the grad is the caller's array", "g.copy() if x.grad is None", "(g if g is gradient else g.copy()) if x.grad is None"),
     ],
     "unbroadcast": [
-        ("a mean over the repetitions", "    g = g.sum(", "    g = g.mean("),
+        ("g of shape (4,): `g.sum(axis=tuple(range(g.ndim - len(shape))))`", "    g = g.sum(", "    g = g.mean("),
         ("one repetition alone", "    g = g.sum(axis=tuple(range(lead)))", "    g = g[(0,) * lead]"),
         ("the last axes are summed over", "axis=tuple(range(lead))", "axis=tuple(range(g.ndim - lead, g.ndim))"),
-        ("axes of size 1 were repeated", "return g.sum(axis=repeated, keepdims=True)", "return g"),
+        ("g of shape (2, 1, 4): the sum is missing: `g` stands for `g.sum(", "return g.sum(axis=repeated, keepdims=True)", "return g"),
         ("keepdims=True", "keepdims=True", "keepdims=False"),
-        ("one leading axis is summed over", "axis=tuple(range(lead))", "axis=0"),
+        ("g of shape (4,): `g.sum(axis=tuple(range(g.ndim - len(shape))))`", "axis=tuple(range(lead))", "axis=0"),
     ],
     "broadcasting": [
         ("call unbroadcast before it goes on", "if node.op.broadcasts:", "if False:", "if g_x.shape != x.shape:", "if False:"),
@@ -338,7 +338,7 @@ MISTAKES = {
     ],
     "encoder_layer": [
         ("`mask` is not handed to `self.self_attention`", "(y, y, y, mask)", "(y, y, y)"),
-        ("`self.feed_forward_residual` is missing around `self.self_attent", "return self.feed_forward_residual(x, self.feed_forward)", "return x"),
+        ("`self.feed_forward_residual` is missing around `x`", "return self.feed_forward_residual(x, self.feed_forward)", "return x"),
         ("`self.self_attention_residual` stands where `self.feed_forward_r", "self.feed_forward_residual(x,", "self.self_attention_residual(x,"),
         ("`self.feed_forward_residual` is missing around `self.feed_forwar", "self.feed_forward_residual(x, self.feed_forward)", "self.feed_forward(x)"),
         ("`self.self_attention_residual` is missing around `lambda y: self", "self.self_attention_residual(x, lambda y: self.self_attention(y, y, y, mask))", "self.self_attention(x, x, x, mask)"),
