@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from autograd import Tensor
 from minitf.fast.decoder import InferenceTransformer
+from minitf.learn.conformance.table import NotGiven
 from minitf.model.transformer import DecoderLayer, EncoderLayer, Transformer
 from minitf.model.variants import ForeignTransformer
 
@@ -72,25 +74,102 @@ def _batch_first(attention: Any) -> Function:
 
 
 def embeddings_in(model: Any, vocab_size: int) -> dict[str, Any]:
-    """The weights of a PyTorch module's embeddings and output, found by their sizes; {} unless there are both."""
-    modules = [module for _, module in model.named_modules()] if hasattr(model, "named_modules") else []
-    embeddings = [each.weight for each in modules if getattr(each, "num_embeddings", None) == vocab_size]
-    outputs = [each.weight for each in modules if getattr(each, "out_features", None) == vocab_size]
+    """The weights of a model's embeddings and output, found by their sizes; {} if there are none.
+
+    Of a PyTorch module, those of its embeddings and linear layers; of anything else, matrices that it can reach
+    """
+    if hasattr(model, "named_modules"):
+        modules = [module for _, module in model.named_modules()]
+        embeddings = [each.weight for each in modules if getattr(each, "num_embeddings", None) == vocab_size]
+        outputs = [each.weight for each in modules if getattr(each, "out_features", None) == vocab_size]
+    else:
+        found = [
+            a for a in matrices_in(model) if a.ndim == 2 and (a.shape[0] == vocab_size) != (a.shape[1] == vocab_size)
+        ]
+        embeddings = outputs = found if len({a.size for a in found}) == 1 and len(found) <= 3 else []
     if not (embeddings and outputs):
         return {}
     return {
         "weights": {
             "source_embedding": embeddings[0],
-            "target_embedding": embeddings[-1],
+            "target_embedding": embeddings[min(1, len(embeddings) - 1)],
             "output": outputs[-1],
         }
     }
 
 
+def matrices_in(thing: Any) -> list[np.ndarray]:
+    """The matrices of floats that a function or an object can reach: attributes, globals, variables around it."""
+    found: list[np.ndarray] = []
+    seen: set[int] = set()
+    stack = [thing]
+    while stack:
+        each = stack.pop()
+        if id(each) in seen or isinstance(each, ModuleType | type | str | bytes | Tensor):
+            continue
+        seen.add(id(each))
+        if isinstance(each, np.ndarray):
+            if each.dtype.kind == "f" and each.size > max(each.shape, default=1):  # no row of a bias
+                found.append(each)
+        elif isinstance(each, FunctionType):
+            names = {name for code in _codes(each.__code__) for name in code.co_names}
+            stack += [each.__globals__[name] for name in sorted(names & each.__globals__.keys(), reverse=True)]
+            stack += [cell.cell_contents for cell in each.__closure__ or ()] + [*(each.__defaults__ or ())]
+        elif isinstance(each, MethodType):
+            stack += [each.__func__, each.__self__]
+        elif isinstance(each, Mapping):
+            stack += [*each.values()][::-1]
+        elif isinstance(each, list | tuple):
+            stack += each[::-1]
+        elif hasattr(each, "__dict__"):
+            methods = [value for value in vars(type(each)).values() if isinstance(value, FunctionType)]
+            stack += [*methods, *[*vars(each).values()][::-1]]
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+def _torch_parts(model: Any) -> dict[str, Any]:
+    """The parts of a PyTorch module that are modules of PyTorch: encoder layer, attention, and what enters them."""
+    torch = sys.modules.get("torch")
+    modules = [*model.modules()] if torch is not None and isinstance(model, torch.nn.Module) else []
+    parts: dict[str, Any] = {}
+    for name, kind in (("encoder_layer", "TransformerEncoderLayer"), ("attention", "MultiheadAttention")):
+        found = [each for each in modules if torch is not None and isinstance(each, getattr(torch.nn, kind))]
+        if found:
+            parts[name] = found[0]
+    if "encoder_layer" in parts:
+        assert torch is not None
+        encoders = [each for each in modules if isinstance(each, torch.nn.TransformerEncoder)]
+        order = _batch_first(parts["encoder_layer"].self_attn)
+        parts["embed"] = lambda ids: order(_entering(model, [*encoders, parts["encoder_layer"]][0], ids))
+    return parts
+
+
+def _entering(model: Any, module: Any, ids: Any) -> Any:
+    """What the first call of a submodule is given while the model computes.  Raises: NotGiven if it is not called"""
+    found: list[Any] = []
+    handle = module.register_forward_pre_hook(
+        lambda _, words, named: found.append(words[0] if words else named["src"]), with_kwargs=True
+    )
+    try:
+        model(ids, ids)
+    finally:
+        handle.remove()
+    if not found:
+        raise NotGiven("give embed")
+    return found[0]
+
+
 def parts_of(model: Any, vocab_size: int) -> dict[str, Any]:
-    """Return the parts of a Transformer of this project; of another module, the weights that its sizes identify."""
+    """Return the parts of a Transformer of this project; of another model, those that can be found in it."""
     if not isinstance(model, Transformer):
-        return embeddings_in(model, vocab_size)
+        return {**embeddings_in(model, vocab_size), **_torch_parts(model)}
     decoder = InferenceTransformer(model)
 
     def embed(ids: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from minitf.learn.conformance.adapters import layer_function
+from minitf.learn.conformance.adapters import layer_function, matrices_in
 from minitf.learn.conformance.calling import (
     Array,
     Library,
@@ -118,7 +118,11 @@ class _Checks:
         x[0, 3:] = 100 * x[0, 3:] + 3
         off = difference(y[real], self.call(x, real)[real])
         if off:
-            raise Wrong(f"real positions change by {off:.1e} when those of padding change")
+            text = f"real positions change by {off:.1e} when those of padding change"
+            if not difference(self.call(self.x, ~real)[real], self.call(x, ~real)[real]):
+                meant = {"allowed": "forbidden", "forbidden": "allowed"}[self.mask]
+                text += f'; with the mask the other way round they do not: hand in mask="{meant}" if that is meant'
+            raise Wrong(text)
         return "exactly independent of padding"
 
     def batch(self) -> str:
@@ -159,12 +163,28 @@ class _Checks:
             return "x itself is added: y - x does not change when x is scaled"
         without = _without_weights(self.module)
         if without is None:
-            raise NotGiven("its weights cannot be set to 0: hand in a module of PyTorch or of this project")
-        function = called(layer_function(without)[0], self.library)
-        y = function(self.x, *self.arguments(None, self.x.shape))
+            y = self._with_matrices_of_0()
+        else:
+            function = called(layer_function(without)[0], self.library)
+            y = function(self.x, *self.arguments(None, self.x.shape))
         if difference(y, np.broadcast_to(y[:1, :1], y.shape)) <= rounding(y, self.x):
             raise Wrong("with all weights 0 the output is constant: x is not added to what the sub-layers give")
         return "with all weights 0, x passes"
+
+    def _with_matrices_of_0(self) -> Array:
+        """Return what a function gives while the matrices that it can reach are 0."""
+        matrices = [a for a in matrices_in(self.layer) if a.flags.writeable]
+        before, y = [a.copy() for a in matrices], self.call(self.x)
+        try:
+            for a in matrices:
+                a[...] = 0
+            without = self.call(self.x)
+        finally:
+            for a, kept in zip(matrices, before, strict=True):
+                a[...] = kept
+        if not difference(without, y):
+            raise NotGiven("its weights are not found, and cannot be set to 0: hand in an object that holds them")
+        return without
 
     def gradients(self) -> str:
         if self.x.dtype != np.float64:

@@ -112,11 +112,9 @@ class _Checks:
     ):
         self.given, self.vocab_size, self.pad, self.eps, self.mask = model, vocab_size, pad, label_smoothing, mask
         self.model = in_float64(model)
-        own = (
-            {f.name: getattr(model, f.name, None) for f in fields(Parts)}
-            if _is_object(model)
-            else parts_of(self.model, vocab_size)
-        )
+        own = parts_of(self.model, vocab_size)
+        if _is_object(model):
+            own |= {f.name: part for f in fields(Parts) if (part := getattr(model, f.name, None)) is not None}
         self.parts = Parts(**{**own, **parts})
         function = model.logits if _is_object(model) and hasattr(model, "logits") else self.model
         rng = np.random.default_rng(0)

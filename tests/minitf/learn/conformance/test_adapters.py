@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import numpy as np
+
 from minitf.learn.conformance.adapters import embeddings_in
 
 
@@ -31,3 +33,19 @@ def test_one_embedding_serves_both_sides_and_nothing_is_guessed():
     assert embeddings_in(module(embedding=embedding(9, "e")), 9) == {}
     assert embeddings_in(one, 10) == {}
     assert embeddings_in(object(), 9) == {}
+
+
+class OfArrays:
+    def __init__(self, *matrices):
+        self.weights = {str(k): each for k, each in enumerate(matrices)}
+
+
+def test_matrices_of_an_object_of_arrays_are_found_by_their_sizes():
+    e, output = np.ones((9, 4)), np.ones((4, 9))
+    found = embeddings_in(OfArrays(e, np.ones((4, 4)), np.ones(9)), 9)["weights"]
+    assert all(each is e for each in found.values())
+    found = embeddings_in(OfArrays(e, output), 9)["weights"]
+    assert found["source_embedding"] is e
+    assert found["output"] is output
+    assert embeddings_in(OfArrays(e, np.ones((9, 5))), 9) == {}  # of two widths: one of them is something else
+    assert embeddings_in(lambda ids: e[ids], 9)["weights"]["output"] is e

@@ -80,6 +80,12 @@ def test_a_model_is_right_in_all_that_it_gives():
     assert table.is_right
 
 
+def test_the_parts_of_a_model_are_found():
+    assert outcomes(check_model(Translator(), V), "not given") == ["label smoothing", "cached = uncached"]
+    assert check_model(Translator(), V).is_right
+    assert outcomes(check_model(Translator(scaled=False), V), "wrong") == ["embeddings · √d_model"]
+
+
 def test_the_two_public_mistakes():
     assert outcomes(checked(Translator(causal=False)), "wrong") == ["future"]
     assert outcomes(checked(Translator(scaled=False)), "wrong") == ["embeddings · √d_model"]

@@ -41,14 +41,42 @@ def test_a_layer_without_its_residual_connection():
 def test_functions_of_numpy_arrays():
     model = NumpyTransformer()
     table = check_layer(lambda x, real: model.encoder_layer(x, real), D)
-    assert {row.name for row in table.rows if row.outcome != "right"} == {"future", "residual", "gradients"}
+    assert {row.name for row in table.rows if row.outcome != "right"} == {"future", "gradients"}
     assert table.is_right
     assert check_layer(lambda x: x + np.tanh(norm(x)), D, vjp=None).outcome("norm order") == "right"
+
+
+MATRICES = {"w": np.random.default_rng(0).standard_normal((D, D)), "read only": np.ones((D, D))}
+MATRICES["read only"].flags.writeable = False
+
+
+def with_residual(x):
+    return norm(x + x @ MATRICES["w"])
+
+
+class WithoutResidual:
+    def __init__(self):
+        self.weights = [MATRICES["w"].copy()]
+
+    def __call__(self, x):
+        return norm(np.tanh(x @ self.weights[0]))
+
+
+def test_the_matrices_of_a_function_of_numpy_arrays_are_found_and_left_as_they_were():
+    before = MATRICES["w"].copy()
+    assert check_layer(with_residual, D).outcome("residual") == "right"
+    np.testing.assert_array_equal(MATRICES["w"], before)
+    held = WithoutResidual()
+    for layer in (held, held.__call__, lambda x: held(x)):
+        assert "x is not added" in str(check_layer(layer, D, mask="none"))
+    for unknown in (lambda x: norm(x + x.mean(-1, keepdims=True)), lambda x: norm(x @ MATRICES["read only"] + x)):
+        assert check_layer(unknown, D).outcome("residual") == "not given"
 
 
 @pytest.mark.parametrize(
     ("layer", "row", "message"),
     [
+        (lambda x, real: norm(x + (x * ~real[..., None]).sum(axis=1, keepdims=True)), "padding", 'mask="forbidden"'),
         (lambda x: np.tanh(x), "norm order", "neither"),
         (lambda x: norm(x + x.mean(axis=0)), "batch", "are the axes exchanged?"),
         (lambda x, real: norm(x + x.mean(axis=1, keepdims=True)), "padding", "change by"),
