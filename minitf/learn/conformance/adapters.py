@@ -152,7 +152,7 @@ def _torch_parts(model: Any) -> dict[str, Any]:
 
 
 def _entering(model: Any, module: Any, ids: Any) -> Any:
-    """What the first call of a submodule is given while the model computes.  Raises: NotGiven if it is not called"""
+    """Return the input of the first call of a submodule while the model computes.  Raises: NotGiven if there is none"""
     found: list[Any] = []
     handle = module.register_forward_pre_hook(
         lambda _, words, named: found.append(words[0] if words else named["src"]), with_kwargs=True
