@@ -66,7 +66,7 @@ def multiply_int8(x: Array, rows: int, weights: Any, bias: Array, layer: int, re
     q, of_inputs = np.empty((rows, 4 * groups.shape[2]), np.uint8), np.empty(rows, f4)
     compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
     compiled_int8.linear_int8(
-        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, 0, bias.size,
+        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, np.int64(0), bias.size,
         y[first : first + rows],
     )  # fmt: skip
 
@@ -267,7 +267,8 @@ def decode_rows(
      down_bias, norms, last) = layers  # fmt: skip
     norm_first, activation, eps = settings
     heads, d_k, _, _ = shape
-    own_columns, source_columns, source_places = (heads * d_k, 2 * heads * d_k), (0, heads * d_k), np.arange(ends[-1])
+    own_columns, source_columns = (heads * d_k, 2 * heads * d_k), (np.int64(0), heads * d_k)
+    source_places = np.arange(ends[-1])
     x, y, before, hidden, joined, q, weights, ones, nothing = work
     given = before if norm_first else x
     for layer in range(len(inward_bias)):
@@ -549,7 +550,7 @@ def search(
 
     # hypotheses, a row each: those of a sentence side by side, best first
     alive = np.arange(sentences)  # the sentence of each group of rows
-    rows_each, position, node_count = 1, 0, 0
+    rows_each, position, node_count = np.int64(1), np.int64(0), np.int64(0)  # 1 and 0 would have types of their own
     old, new = hypotheses(most, longest + 1), hypotheses(most, longest + 1)
     newest, at = np.full(most, BOS), np.zeros(most, np.int64)
     finish_count = np.zeros(sentences, np.int64)
