@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
             from hypothesis import HealthCheck, settings
 
             patience = [HealthCheck.too_slow]  # the machine may be busy
-            settings.register_profile("few examples", max_examples=15, deadline=None, suppress_health_check=patience)
+            settings.register_profile("few examples", max_examples=8, deadline=None, suppress_health_check=patience)
             settings.load_profile("few examples")
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:

@@ -59,8 +59,13 @@ def no_clock():
 
 
 def with_marks(page):
-    """Pages that train are heavy; those that train with the command, in several processes or three models are slow."""
-    if page.name in ("09-training.md", "12-processes.md", "13-second-derivatives.md"):  # these have their own tests
+    """Pages that train are heavy, and slow if they take a command, processes, three models or a file of examples/."""
+    if page.name in (
+        "09-training.md",
+        "12-processes.md",
+        "13-second-derivatives.md",
+        "14-one-file.md",
+    ):  # these have their own tests
         return pytest.param(page, id=page.name, marks=pytest.mark.slow)
     heavy = [pytest.mark.heavy] if re.search("digits|subprocess", page.read_text("utf-8")) else []
     return pytest.param(page, id=page.name, marks=heavy)

@@ -1,6 +1,7 @@
 """Documents, messages and docstrings are written in plain English: subject first, in the field's terms."""
 
 import ast
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -60,12 +61,17 @@ def test_no_phrase_is_translated_word_for_word():
     assert not found
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def texts_of(path):
     """Return the strings of a Python file, including docstrings, or the text of another file, in single spaces."""
     text = path.read_text(encoding="utf-8")
     texts = [text]
     if path.suffix == ".py":
-        constants = [each.value for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Constant)]
+        constants = [each.value for each in ast.walk(tree_of(path)) if isinstance(each, ast.Constant)]
         texts = [each for each in constants if isinstance(each, str)]
     return [" ".join(each.lower().split()) for each in texts]
 
@@ -84,7 +90,7 @@ def test_public_functions_and_classes_have_docstrings():
 def documented():
     """Yield (file: name, docstring or None, is it a public function or class of its module) for all definitions."""
     for path in SOURCES:
-        file, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        file, tree = path.relative_to(ROOT).as_posix(), tree_of(path)
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and not is_overload(node):
                 name = getattr(node, "name", "")
