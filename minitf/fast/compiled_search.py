@@ -550,7 +550,8 @@ def search(
 
     # hypotheses, a row each: those of a sentence side by side, best first
     alive = np.arange(sentences)  # the sentence of each group of rows
-    rows_each, position, node_count = np.int64(1), np.int64(0), np.int64(0)  # 1 and 0 would have types of their own
+    position, node_count = np.int64(0), np.int64(0)  # for Numba, 0 alone has a type of its own
+    rows_each: Any = np.int64(1)
     old, new = hypotheses(most, longest + 1), hypotheses(most, longest + 1)
     newest, at = np.full(most, BOS), np.zeros(most, np.int64)
     finish_count = np.zeros(sentences, np.int64)
