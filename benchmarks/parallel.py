@@ -9,9 +9,12 @@ Prints tables. `waiting` and `summing` go on beside the backward pass; `exposed`
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -129,10 +132,6 @@ def in_job(size: int, what: str, *numbers: int) -> dict[str, float]:
 
 def in_mpi(size: int, what: str, *numbers: int) -> dict[str, float] | None:
     """The same under mpiexec; None where there is none."""
-    import importlib.util
-    import shutil
-    import subprocess
-
     program = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None or importlib.util.find_spec("mpi4py") is None:
         return None

@@ -49,6 +49,7 @@ class OnDisk(FunctionCache):
         self._cache_file._source_stamp = self._cache_file._source_stamp, _kernels(), _settings()
 
     def load_overload(self, *arguments: Any) -> Any:
+        """Return the compiled code; None if there is none, or it cannot be read."""
         try:
             return super().load_overload(*arguments)
         except Exception:  # reading a file with whatever in it may raise anything
@@ -57,6 +58,7 @@ class OnDisk(FunctionCache):
             return None
 
     def save_overload(self, *arguments: Any) -> None:
+        """Write the compiled code; warn if it cannot be written."""
         try:
             super().save_overload(*arguments)
         except Exception as error:

@@ -76,6 +76,7 @@ class Reshape(FastOp, shape.Reshape):
         return x.reshape(shape)
 
     def again(self, x):
+        """The output, as the forward pass gives it."""
         return x.reshape(self.output_specs[0][0])
 
     def read_by_plain(self):
@@ -95,6 +96,7 @@ class SwapAxes(FastOp, shape.SwapAxes):
         return self.again(x)
 
     def again(self, x):
+        """The output, as the forward pass gives it."""
         return self.xp.swapaxes(x, *self.axes)
 
     def read_by_plain(self):
@@ -200,6 +202,7 @@ class Embedding(FastOp, nn.Embedding):
         return self.g_weight(g_y, indices), None
 
     def g_weight(self, g_y, indices):
+        """The gradient of the weights, of few rows as these alone."""
         if not self.needs_gradient[0]:
             return None
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
@@ -239,7 +242,8 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     def read_by_plain(self, q, k, v, *_):
         return None, q, k, v
 
-    def again(self, q, k, v, keep, p):  # on a CPU
+    def again(self, q, k, v, keep, p):
+        """The output of what a CPU has saved."""
         return self.kernels.attention_output(p, v, keep, self.keep_scale).astype(self.output_specs[0].dtype, copy=False)
 
     def backward(self, g_y):
@@ -304,6 +308,7 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
         return None, self.xp.zeros_like(total), total, weight, None
 
     def again(self, keep, bias, normalised, inverse_std, weight):
+        """The output of what is saved."""
         return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
 
     def backward(self, g_y):

@@ -64,6 +64,7 @@ class RowGradient(DeferredGradient):
         self.kernels.add_rows_(total, self.values, self.indices, self.scale)
 
     def astype(self, dtype: Any) -> RowGradient:
+        """Return the same in another precision."""
         return RowGradient(self.kernels, self.values.astype(dtype), self.indices, self.shape[0], self.scale)
 
 
@@ -83,4 +84,5 @@ class ProductGradient(DeferredGradient):
         return self.kernels.plus_product(total.reshape(-1, self.shape[-1]), *self.factors).reshape(self.shape)
 
     def astype(self, dtype: Any) -> Array:
+        """Return the product in another precision."""
         return self.dense().astype(dtype)

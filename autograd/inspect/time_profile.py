@@ -136,6 +136,7 @@ class Slice:
     start_s: float
     end_s: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
+    shapes: list[tuple[int, ...]] = field(default_factory=list)  # of the inputs of a forward pass
 
 
 class Clock:
@@ -165,9 +166,9 @@ class Clock:
         self._last_s = now
         return now
 
-    def begin(self, key: object, row: Row, phase: Phase, name: str, kind: str, details: dict[str, Any]) -> None:
+    def begin(self, key: object, row: Row, phase: Phase, name: str, kind: str, **about: Any) -> None:
         """Assign time to `row` from now on, until `end` of the same key, without the activities that begin inside."""
-        self._running.append(Slice(key, row, phase, name, kind, self._last_s, details=details))
+        self._running.append(Slice(key, row, phase, name, kind, self._last_s, **about))
         self.slices.append(self._running[-1])
 
     def end(self, key: object) -> Slice | None:
@@ -217,7 +218,6 @@ class Profile(Observer, ModuleListener):
         self.wall_ms = 0.0
         self._rows: dict[tuple[str, str | None], Row] = {}  # by activity and layer
         self._seen: weakref.WeakKeyDictionary[Op, _Seen] = weakref.WeakKeyDictionary()
-        self._running: list[tuple[Op, Row, list[tuple[int, ...]]]] = []  # forward passes, shapes of their inputs
         self._saved = SavedMemory()
         self._layers: list[tuple[str, object]] = []
         self._passes: list[object] = []  # running backward passes
@@ -300,20 +300,17 @@ class Profile(Observer, ModuleListener):
         details = {"line": readable_place(op.where)}
         if layer is not None:
             details["layer"] = self._label(layer)
-        self._running.append((op, row, [getattr(a, "shape", ()) for a in arrays]))
-        self._clock.begin(op, row, "forward", name, "forward", details)
+        shapes = [getattr(a, "shape", ()) for a in arrays]
+        self._clock.begin(op, row, "forward", name, "forward", details=details, shapes=shapes)
 
     @_own_time
     def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
         ended = self._clock.end(op)
-        running = None
-        while running is not op:  # ops above it raised an error
-            running, row, shapes = self._running.pop()
-        forward, backward = op.flops(shapes, [y.shape for y in outputs])
-        row.flops += forward
         if ended is not None:
+            forward, backward = op.flops(ended.shapes, [y.shape for y in outputs])
+            ended.row.flops += forward
             ended.details["outputs"] = ", ".join(readable_array(y.shape, y.dtype) for y in outputs)
-            self._seen[op] = _Seen(row, backward, {**ended.details, "GFLOP": backward / 1e9})
+            self._seen[op] = _Seen(ended.row, backward, {**ended.details, "GFLOP": backward / 1e9})
             ended.details["GFLOP"] = forward / 1e9
 
     @_own_time
@@ -328,7 +325,7 @@ class Profile(Observer, ModuleListener):
     @_own_time
     def before_backward_pass(self) -> None:
         self._passes.append(object())
-        self._clock.begin(self._passes[-1], self._row(BACKWARD, None), "backward", "backward pass", "pass", {})
+        self._clock.begin(self._passes[-1], self._row(BACKWARD, None), "backward", "backward pass", "pass")
 
     @_own_time
     def after_backward_pass(self) -> None:
@@ -340,7 +337,7 @@ class Profile(Observer, ModuleListener):
         if seen is None:  # the forward pass was before the block
             seen = _Seen(self._row(type(op).__name__, None), 0.0, {"line": readable_place(op.where)})
         seen.row.flops += seen.flops_backward
-        self._clock.begin(op, seen.row, "backward", f"{type(op).__name__} backward", "backward", seen.details)
+        self._clock.begin(op, seen.row, "backward", f"{type(op).__name__} backward", "backward", details=seen.details)
 
     @_own_time
     def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
@@ -352,7 +349,7 @@ class Profile(Observer, ModuleListener):
     def enter_module(self, name: str) -> None:
         key = object()
         self._layers.append((name, key))
-        self._clock.begin(key, self._row(PYTHON, name), "forward", self._label(name), "module", {})
+        self._clock.begin(key, self._row(PYTHON, name), "forward", self._label(name), "module")
 
     @_own_time
     def leave_module(self, name: str) -> None:
@@ -365,7 +362,7 @@ class Profile(Observer, ModuleListener):
         row = self._row(f"({name})", None)
         row.calls += 1
         self._clock.pause()
-        self._clock.begin(key, row, "other", name, "section", {})
+        self._clock.begin(key, row, "other", name, "section")
         self._clock.resume()
         try:
             yield
