@@ -70,8 +70,9 @@ def update_all(learning: Sequence[tuple[Parameter, Array, Array]], **settings: f
 
 
 def squared_norm(gradients: Sequence[Array]) -> float:
-    """Σ g²: pieces in the gradient's own precision, their sum in float64."""
-    pieces = [piece for g in gradients for piece in _pieces(g.reshape(-1))]
+    """Σ g²: pieces, of few enough numbers for float32, in the gradient's own precision; their sum in float64."""
+    flats = [g.reshape(-1) for g in gradients]
+    pieces = [flat[start : start + 65536] for flat in flats for start in range(0, flat.size, 65536)]
     return math.fsum(float(piece @ piece) for piece in pieces)
 
 
@@ -96,11 +97,8 @@ class Adam:
         self.step_count += 1
         correction1 = 1 - self.config.beta1**self.step_count
         root_correction2 = math.sqrt(1 - self.config.beta2**self.step_count)
-        learning = [
-            (parameter, self.m[name], self.v[name])
-            for name, parameter in self.named_parameters.items()
-            if parameter.grad is not None
-        ]
+        named = self.named_parameters.items()
+        learning = [(parameter, self.m[name], self.v[name]) for name, parameter in named if parameter.grad is not None]
         for parameter, _, _ in learning:
             note_change(parameter.data)  # graphs that saved its old value notice
         self.update_all(
@@ -130,11 +128,6 @@ class Adam:
         """Continue from `state_arrays()` after `step_count` updates.  Raises: ValueError if names or shapes differ."""
         load_arrays(self.state_arrays(), arrays, "the optimizer state")
         self.step_count = step_count
-
-
-def _pieces(flat: Array) -> list[Array]:
-    """Pieces of at most 65,536 numbers, whose squares float32 adds up exactly enough.  Shapes: [N] -> [n] each"""
-    return [flat[start : start + 65536] for start in range(0, flat.size, 65536)]
 
 
 def _zeros_like(a: Array) -> Array:
