@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("reading_path.py")
-LIMITS = {"train": (68, 14_700), "translate": (38, 8_170), "step": (12, 3_000)}  # files, lines
+LIMITS = {"train": (68, 14_750), "translate": (38, 8_200), "step": (12, 3_000)}  # files, lines
 
 pytestmark = pytest.mark.heavy
 

@@ -7,7 +7,7 @@ padded slots of each side, B·S and B·T, since those are what a step's memory a
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import PCG64, SeedSequence  # NumPy itself imports them when they are first used
@@ -119,9 +119,7 @@ class Batches:
 
     def batch(self, epoch: int, position: int) -> Batch:
         """Batch number `position` of an epoch, both counted from 0; the iterator does not move."""
-        batch = self.part(epoch, position, 0, 1)
-        assert batch is not None  # a whole batch has a row
-        return batch
+        return cast(Batch, self.part(epoch, position, 0, 1))  # a whole batch has a row
 
     def part(self, epoch: int, position: int, part: int, parts: int) -> Batch | None:
         """One of `parts` nearly equal slices of a batch, padded to the whole batch's width; None if it has no row."""
@@ -137,9 +135,7 @@ class Batches:
         first, stride: yield only batch number `first` and every `stride`-th after it
         """
         for position in range(first, self.per_epoch, stride):
-            batch = self._part(None, position, 0, 1)
-            assert batch is not None  # a whole batch has a row
-            yield batch
+            yield cast(Batch, self._part(None, position, 0, 1))
 
     def state(self) -> dict[str, Any]:
         """The place of the next batch, and the data and settings it refers to, as values for JSON."""
