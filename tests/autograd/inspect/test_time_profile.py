@@ -88,7 +88,7 @@ def measured():
 
 def test_all_rows_add_up_to_the_time_of_the_block(measured):
     p, wall_ms = measured
-    assert 0.9 <= p.accounted_ms / wall_ms <= 1.1
+    assert 12 + 3 * (10 + 20 + 30) + 15 + 17 <= p.accounted_ms <= wall_ms
     assert p.accounted_ms == pytest.approx(p.wall_ms, rel=1e-6)
     for by in ("op", "layer"):
         for depth in (None, 1):
@@ -159,7 +159,8 @@ def test_a_real_training_step_is_accounted_for():
             optimizer.zero_grad()
             ag.cross_entropy(model(source, target), target).backward()
             optimizer.step(1e-3)
-    assert 0.9 <= p.accounted_ms / ((time.perf_counter() - before) * 1e3) <= 1.1
+    assert p.accounted_ms <= (time.perf_counter() - before) * 1e3
+    assert p.accounted_ms == pytest.approx(p.wall_ms)
     rows = by_name(p.rows("layer", depth=3))
     per_step = {name: rows[f"{name}.layers.0"].calls / 4 for name in ("encoder", "decoder")}
     assert 0 < per_step["encoder"] < per_step["decoder"]

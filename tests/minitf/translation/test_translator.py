@@ -619,16 +619,20 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     search = minitf.decoding.lines.beam_search
 
     def spy(*arguments):
-        threads.add(threading.get_ident())
-        time.sleep(0.01)  # lest one thread finds all the work
+        here = threading.get_ident()
+        if here not in threads:
+            threads.add(here)
+            if shared:
+                met.wait()  # lest one thread finds all the work
         return search(*arguments)
 
     monkeypatch.setattr(minitf.decoding.lines, "beam_search", spy)
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
+        met = threading.Barrier(2, timeout=20)
         monkeypatch.setitem(minitf.fast.threads.WORTH_SHARING, computed_by, 2 * 8 * weights)
         translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
-        assert (len(threads) > 1) == shared
+        assert len(threads) == 1 + shared
 
 
 REAL = [os.environ.get("MINITF_RUN"), os.environ.get("MINITF_DATA")]
