@@ -68,7 +68,7 @@ class CompiledSearch:
             norms.append((layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual))
         last = _norm(model.decoder.norm if norm_first else None, config)
         self.decoder_layers = *products(*decoder_layers), _norms(norms), last
-        self.logits = product([weights[model]], -np.inf)
+        self.logits = product([weights[model]])
         self.vocabulary = config.vocab_size
 
     def __call__(self, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]] | None:
@@ -125,12 +125,13 @@ def _padded(width: int) -> int:
     return -(-width // OUTPUTS) * OUTPUTS
 
 
-def product(layers: Sequence[Any], fill: float = 0.0) -> tuple[Any, Array]:
-    """Weights and bias of a product of the layers, as `multiply` reads them; `fill`: the bias of what is added."""
+def product(layers: Sequence[Any]) -> tuple[Any, Array]:
+    """Weights and bias of a product of the layers, as `multiply` reads them, with zeros up to whole groups."""
     out = len(layers[0].w.T) if layers[0].in_int8 is None else layers[0].in_int8.shape[0]
-    bias = np.full((len(layers), _padded(out)), fill, f4)
+    bias = np.zeros((len(layers), _padded(out)), f4)
     for place, layer in zip(bias, layers, strict=True):
-        place[:out] = 0 if layer.bias is None else layer.bias
+        if layer.bias is not None:
+            place[:out] = layer.bias
     if layers[0].in_int8 is not None:
         return in_int8([layer.in_int8 for layer in layers]), bias
     weights = np.zeros((len(layers), _padded(out), len(layers[0].w)), f4)

@@ -183,6 +183,7 @@ SEVERAL = {
     "autograd.fast.kernels": ["tests/autograd/fast/test_cpu.py", "tests/autograd/fast/test_plain_equals_fast.py"],
     "autograd.fast.ops": ["tests/autograd/fast/test_plain_equals_fast.py", "tests/autograd/fast/test_recomputed.py"],
     "autograd.fast.unfused": ["tests/autograd/fast/test_plain_equals_fast.py"],
+    "minitf.fast.search": ["tests/minitf/fast/test_compiled_search.py"],
     "minitf.fast.layers": ["tests/minitf/fast/test_accelerate.py"],
     "autograd.gradcheck": ["tests/autograd/gradcheck/test_gradcheck.py", "tests/autograd/gradcheck/test_limits.py"],
     **{

@@ -113,13 +113,18 @@ def with_rows(rows):
 
 @pytest.mark.parametrize(
     "search",
-    [{}, {"min_length": 3}, {"min_length": 6, "max_extra_length": 1}],  # the last: longer than some outputs may be
+    [
+        {},
+        {"min_length": 3},
+        {"min_length": 6, "max_extra_length": 1},  # longer than some outputs may be
+        {"n_best": 2, "beam_patience": 2.0, "stop_early": False, "alpha": 8.0},  # longer ones are better
+    ],
 )
 def test_equal_candidates_come_in_the_same_order(search):
     model, config = with_rows(0), BeamSearchConfig(**{"beam": 3, "n_best": 3, "max_extra_length": 9, **search})
     expected = beam_search(TransformerDecoder(model), SOURCE, config)
     check_equal(found_by(InferenceTransformer(model), SOURCE, config), expected)
-    assert len({each.tokens for of_sentence in expected for each in of_sentence}) > 2
+    assert len({each.tokens for of_sentence in expected for each in of_sentence}) > 1
 
 
 def test_an_end_that_is_not_among_the_best_uses_up_no_patience():
