@@ -6,7 +6,7 @@ R = "autograd.fast.kernels:Kernels"
 B = "autograd.fast.cpu"
 P = "autograd.fast.cpu_products"
 C = f"{B}:CpuKernels"
-I = "autograd.fast.int8"
+INT8 = "autograd.fast.int8"
 S = "minitf.fast.search"
 
 DROPOUT = ("Dropout", "DropoutAddLayerNorm")
@@ -171,26 +171,26 @@ CPU = [
     Mutant(f"{B}:_mask_bias", "what is masked gets a little weight",
            "number(-np.inf)", "number(-10)", near=ATTENTION),
     # ---- Weights of 8 bits ----
-    Mutant(f"{I}:quantise", "cut off, not rounded to the nearest", "np.rint(matrix", "np.trunc(matrix"),
-    Mutant(f"{I}:quantise", "the largest element is ±126", "/ f4(LARGEST)", "/ f4(LARGEST - 1)"),
-    Mutant(f"{I}:quantise", "factors have more digits than exact multiples allow", "np.uint32(0xFFFFFF00)",
+    Mutant(f"{INT8}:quantise", "cut off, not rounded to the nearest", "np.rint(matrix", "np.trunc(matrix"),
+    Mutant(f"{INT8}:quantise", "the largest element is ±126", "/ f4(LARGEST)", "/ f4(LARGEST - 1)"),
+    Mutant(f"{INT8}:quantise", "factors have more digits than exact multiples allow", "np.uint32(0xFFFFFF00)",
            "np.uint32(0xFFFFFFFF)"),
-    Mutant(f"{I}:quantise", "rows without numbers become zeros", "factor[~np.isfinite(factor)] = np.nan",
+    Mutant(f"{INT8}:quantise", "rows without numbers become zeros", "factor[~np.isfinite(factor)] = np.nan",
            "factor[~np.isfinite(factor)] = 0"),
-    Mutant(f"{I}:Int8Weights.__init__", "what is added to the integers of x is not taken away",
+    Mutant(f"{INT8}:Int8Weights.__init__", "what is added to the integers of x is not taken away",
            "-ZERO * whole", "0 * whole", near=SEARCH_TESTS),
-    Mutant(f"{I}:Int8Weights.__init__", "bias forgotten", "self.bias[:out] = bias", "pass", near=INT8_TESTS),
-    Mutant(f"{I}:Int8Weights.rows", "the factors of the first rows", "self.factors[rows]", "self.factors[: len(rows)]",
-           near=INT8_TESTS),
-    Mutant(f"{I}:Int8Weights.take", "the bias of the first outputs", "self.bias[rows]", "self.bias[: len(rows)]"),
-    Mutant(f"{I}:quantise_inputs", "a factor for all rows: a row depends on the others",
+    Mutant(f"{INT8}:Int8Weights.__init__", "bias forgotten", "self.bias[:out] = bias", "pass", near=INT8_TESTS),
+    Mutant(f"{INT8}:Int8Weights.rows", "the factors of the first rows",
+           "self.factors[rows]", "self.factors[: len(rows)]", near=INT8_TESTS),
+    Mutant(f"{INT8}:Int8Weights.take", "the bias of the first outputs", "self.bias[rows]", "self.bias[: len(rows)]"),
+    Mutant(f"{INT8}:quantise_inputs", "a factor for all rows: a row depends on the others",
            "largest = np.abs(x).max(axis=1, initial=0)",
            "largest = np.full(len(x), np.abs(x).max(initial=0))"),
-    Mutant(f"{I}:quantise_inputs", "∞ counts as 0", "np.where(np.isfinite(largest), factors, f4(np.nan))",
+    Mutant(f"{INT8}:quantise_inputs", "∞ counts as 0", "np.where(np.isfinite(largest), factors, f4(np.nan))",
            "np.where(np.isnan(largest), f4(np.nan), factors)"),
-    Mutant(f"{I}:linear_int8", "more products than float32 adds up exactly",
+    Mutant(f"{INT8}:linear_int8", "more products than float32 adds up exactly",
            "range(0, x.shape[1], EXACT)", "range(0, x.shape[1], 8 * EXACT)"),
-    Mutant(f"{I}:linear_int8", "sums of the first inputs alone", "total += ", "total = "),
+    Mutant(f"{INT8}:linear_int8", "sums of the first inputs alone", "total += ", "total = "),
     # ---- The compiled search: what prepares it ----
     Mutant(f"{S}:product", "bias forgotten", "place[:out] = layer.bias", "pass"),
     Mutant(f"{S}:CompiledSearch.__call__", "UNK is never barred",
