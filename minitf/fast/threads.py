@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autograd.fast import cpu_kernels
+from autograd.fast.kernels import blocks_of
 
 Work = Callable[[Any, list[int]], None]
 """Compute the results of a batch, given by the indices of its sentences, with a decoder."""
@@ -21,7 +22,9 @@ WORTH_A_THREAD = 8
 WORTH_SHARING = {"numpy": 50_000_000, "numba": 20_000_000}
 """Multiplications of a batch in a step, by the CPU's kernels, below which batches are not shared out: threads whose
 calls take a few microseconds wait for one another's turn with the interpreter, and two are slower than one."""
-
+IN_CACHE = 4_000_000
+"""Weights of a step that stay in the cache, so that the compiled search takes as long for a sentence in any batch: the
+last batches are divided, for all threads to end at about the same time."""
 
 WIDTH_STEP = 8
 """The number to a multiple of which `same_bits` pads sources; those of one width are computed alike."""
@@ -52,6 +55,9 @@ def share_out(
         max_sentences = shared
     group = padded_width if decoder.same_bits else None
     batches = list(batches_by_length(lengths, max_tokens, max_sentences, group))
+    if threads > 1 and _compiled_search(decoder) is not None and decoder.weights_of_a_step <= IN_CACHE:
+        last = batches[-threads:]
+        batches[-threads:] = [batch[some] for batch in last for some in blocks_of(len(batch), WORTH_A_THREAD)]
     if min(threads, len(batches)) <= 1:
         for batch in batches:
             work(decoder, batch)
@@ -64,9 +70,13 @@ def _threads(decoder: Any, rows: int) -> int:
     kernels = cpu_kernels()
     if decoder.backend is not kernels:
         return 1
-    if getattr(decoder, "compiled_search", None) is not None:
+    if _compiled_search(decoder) is not None:
         return kernels.threads or 1
     return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[kernels.kernels] else 1
+
+
+def _compiled_search(decoder: Any) -> Any:
+    return getattr(decoder, "compiled_search", None)
 
 
 def _in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) -> None:

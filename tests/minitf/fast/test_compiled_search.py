@@ -12,7 +12,7 @@ from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.config.model import EOS
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.lines import BatchedModel
+from minitf.decoding.lines import BatchedModel, batches_by_length
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import search as fast_search
@@ -172,6 +172,18 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
     assert run(3) == alone
     assert len(calls) == 2 * count
     assert alone[:6] == [found_by(decoder, row[row != 0][None], config)[0] for row in SOURCE]
+
+
+@pytest.mark.parametrize(("in_cache", "sizes"), [(4_000_000, [40, *[8] * 7, 4]), (0, [40, 40, 20])])
+def test_the_last_batches_of_a_small_model_are_divided(monkeypatch, in_cache, sizes):
+    monkeypatch.setattr(cpu_kernels(), "threads", 2)
+    monkeypatch.setattr(fast_threads, "IN_CACHE", in_cache)
+    monkeypatch.setattr(fast_threads, "_in_threads", lambda decoder, work, batches, threads: given.extend(batches))
+    given = []
+    decoder = InferenceTransformer(lively())
+    fast_threads.share_out(decoder, None, batches_by_length, range(1, 101), 10_000, 40, 1)
+    assert [len(batch) for batch in given] == sizes
+    assert [*chain(*given)] == [*range(99, -1, -1)]
 
 
 def test_what_stays_with_the_plain_search(monkeypatch):
