@@ -2,18 +2,23 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from minitf.app import commands
 from minitf.config import PRESETS
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
+from minitf.system.process import run_command
 from tests.helpers.fixtures import make_run, tiny_vocabulary
+from tests.helpers.runs import Child
 
 __all__ = ["make_run", "tiny_vocabulary"]
 
@@ -48,6 +53,8 @@ def folder(make_run, tmp_path_factory):
 
 def printed(folder, language, code, **environment):
     """What a shell, or Python after the page's first lines, prints on standard error."""
+    if code.startswith("minitf ") and not environment:
+        return answered(folder, shlex.split(code)[1:])
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **environment}
     if language == "py":
@@ -59,6 +66,19 @@ def printed(folder, language, code, **environment):
         command, capture_output=True, text=True, cwd=folder, env=environment, stdin=subprocess.DEVNULL, timeout=100
     )
     return done.stderr
+
+
+def answered(folder, words):
+    """What a command prints, in a fork of this process, which has imported everything already."""
+
+    def work():
+        os.chdir(folder)
+        warnings.resetwarnings()
+        return run_command(commands.main, words)
+
+    child = Child(work)
+    child.wait()
+    return child.said()
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.partition("\n")[0])
