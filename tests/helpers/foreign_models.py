@@ -69,3 +69,16 @@ def write_run(learned: LearnedModel, folder: Path) -> Path:
         learned.vocabulary.save(folder / "vocabulary.json")
         CheckpointStore(run.checkpoints_path, keep=1).save(0, with_prefix("model.", learned.weights), {})
     return folder
+
+
+def assert_scores_of_ctranslate2(translator: Any, learned: Any, count: int, hidden: tuple[int, ...] = ()) -> None:
+    """CTranslate2 gives the tokens of random pairs the probabilities that our model does, where these are not 0."""
+    rng = np.random.default_rng(0)
+    sources = [list(rng.choice(SOURCE, rng.integers(1, 9))) for _ in range(count)]
+    targets = [list(rng.choice(TARGET, rng.integers(1, 9))) for _ in range(count)]
+    for source, target, each in zip(sources, targets, translator.score_batch(sources, targets), strict=True):
+        logits = logits_of(learned, source, target, hidden)
+        total = np.logaddexp.reduce(list(logits.values()), axis=0)
+        expected = np.array([logits[piece][t] - total[t] for t, piece in enumerate([*target, "</s>"])])
+        usable = np.isfinite(expected)
+        np.testing.assert_allclose(np.array(each.log_probs)[usable], expected[usable], atol=1e-5)

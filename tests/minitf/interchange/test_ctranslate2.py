@@ -9,7 +9,7 @@ from minitf.interchange.ctranslate2 import read_content
 from minitf.interchange.formats import read_foreign, write_foreign
 from minitf.interchange.stored_arrays import ModelFileError, SourceFile
 from tests.helpers.foreign_files import write_ctranslate2
-from tests.helpers.foreign_models import SOURCE, TARGET, learned_model, logits_of
+from tests.helpers.foreign_models import assert_scores_of_ctranslate2, learned_model
 
 UNTIED = {"share_embeddings": "none", "shared": False, "output_bias": True, "norm_epsilon": 1e-5}
 
@@ -134,13 +134,4 @@ def test_scores_are_those_of_ctranslate2(fields, tmp_path):
     learned = learned_model(**fields)
     write_foreign(learned, tmp_path / "model", "ctranslate2")
     translator = ctranslate2.Translator(str(tmp_path / "model"))
-    rng = np.random.default_rng(0)
-    sources = [list(rng.choice(SOURCE, rng.integers(1, 9))) for _ in range(50)]
-    targets = [list(rng.choice(TARGET, rng.integers(1, 9))) for _ in range(50)]
-    found = translator.score_batch(sources, targets)
-    for source, target, each in zip(sources, targets, found, strict=True):
-        logits = logits_of(learned, source, target, hidden=())
-        total = np.logaddexp.reduce(list(logits.values()), axis=0)
-        expected = [logits[piece][t] - total[t] for t, piece in enumerate([*target, "</s>"])]
-        usable = np.isfinite(expected)
-        np.testing.assert_allclose(np.array(each.log_probs)[usable], np.array(expected)[usable], atol=1e-5)
+    assert_scores_of_ctranslate2(translator, learned, 50)

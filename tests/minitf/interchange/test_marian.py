@@ -9,7 +9,7 @@ from minitf.interchange.formats import is_foreign, read_foreign, write_foreign
 from minitf.interchange.marian import parse_yaml, read_marian
 from minitf.interchange.stored_arrays import ModelFileError, SourceFile, npz_arrays
 from tests.helpers.foreign_files import write_intgemm
-from tests.helpers.foreign_models import SOURCE, TARGET, learned_model, logits_of
+from tests.helpers.foreign_models import assert_scores_of_ctranslate2, learned_model
 
 OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-concatenated"}
 
@@ -133,12 +133,4 @@ def test_ctranslate2_reads_what_we_write(changes, tmp_path):
     converter = converters.MarianConverter(str(tmp_path / "marian" / "model.npz"), list(map(str, paths)))
     converter.convert(str(tmp_path / "ct2"))
     translator = ctranslate2.Translator(str(tmp_path / "ct2"))
-    rng = np.random.default_rng(0)
-    sources = [list(rng.choice(SOURCE, rng.integers(1, 9))) for _ in range(200)]
-    targets = [list(rng.choice(TARGET, rng.integers(1, 9))) for _ in range(200)]
-    found = translator.score_batch(sources, targets)
-    for source, target, each in zip(sources, targets, found, strict=True):
-        logits = logits_of(learned, source, target, hidden=(0, 2))
-        total = np.logaddexp.reduce(list(logits.values()), axis=0)
-        expected = [logits[piece][t] - total[t] for t, piece in enumerate([*target, "</s>"])]
-        np.testing.assert_allclose(each.log_probs, expected, atol=1e-5)
+    assert_scores_of_ctranslate2(translator, learned, 200, hidden=(0, 2))
