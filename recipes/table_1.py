@@ -29,6 +29,7 @@ import autograd as ag
 from autograd import Tensor
 from autograd.engine import Op, ancestors
 from autograd.inspect import memory, profile
+from benchmarks.side_by_side import machine
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
 from minitf.model.mixing import Convolution, SeparableConvolution
@@ -287,8 +288,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _write(path: Path, found: str, picture: Path | None) -> None:
-    from benchmarks.side_by_side import machine
-
     command = f"python recipes/table_1.py --write {path}" + (f" --plot {picture}" if picture else "")
     drawn = f"\n![Time of each layer against the number of positions]({picture.name})\n" if picture else ""
     about = (__doc__ or "").split("\n\n", 2)[2]
