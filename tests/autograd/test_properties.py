@@ -18,8 +18,8 @@ pytestmark = pytest.mark.heavy
 
 OPS = sorted(Op.registry)
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.differing_executors]}
-QUICK = settings(max_examples=3, derandomize=True, **PATIENT)  # the same examples at every run
-SOME = settings(max_examples=10, derandomize=True, **PATIENT)
+QUICK = settings(max_examples=2, derandomize=True, **PATIENT)  # the same examples at every run
+SOME = settings(max_examples=6, derandomize=True, **PATIENT)
 DEEP = settings(max_examples=1000, database=None, **PATIENT)  # new ones at every run
 
 # ---- Every case of every op ----

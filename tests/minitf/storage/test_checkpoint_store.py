@@ -76,7 +76,7 @@ def test_round_trip(tmp_path):
     ),
     transposed=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_round_trip_of_every_type_and_layout(tmp_path_factory, arrays, transposed):
     path = tmp_path_factory.mktemp("f") / "a"
     if transposed:

@@ -76,7 +76,7 @@ def test_processes_train_as_one(ground, size, more):
     check_same_run(ground, run, tolerance=0.0 if size in (1, 3) else 1e-12)  # one, and whole batches: the same sums
 
 
-@pytest.mark.parametrize("after", ["cpu:3", pytest.param("none", marks=pytest.mark.slow)])
+@parametrize_some("after", ["none", "cpu:3"])
 def test_a_run_goes_on_with_another_number_of_processes(ground, tmp_path, after):
     """The first part by the command minitf, from another directory, which its ranks start in as well."""
     _, flags, _ = ground
