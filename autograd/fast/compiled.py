@@ -31,9 +31,6 @@ class CompiledKernels(CpuKernels):
 
     kernels = "numba"
 
-    in_bfloat16 = False
-    """True if the factors of products are rounded to bfloat16; those of attention's scores and of a decoder are not."""
-
     def set_precision(self, precision: str) -> None:
         if precision == "bf16" and not compiled_bf16.IS_AVAILABLE:
             raise ValueError(
@@ -72,7 +69,32 @@ class CompiledKernels(CpuKernels):
         numbers = _of_adam(**settings)
         self._over_elements(lambda *arrays: kernels.adam_(*arrays, *numbers), parameter, gradient, m, v)
 
-    # ---- Products of factors in bfloat16 ----
+    # ---- Activations in bfloat16, and products of such factors but for those of attention and of a decoder ----
+
+    def round_(self, x: Array) -> Array:
+        if self.in_bfloat16 and _are_plain(x):
+            self._over_elements(compiled_bf16.round_, x.view(np.uint32))
+        return x
+
+    def narrowed(self, x: Array) -> tuple[Array, bool]:
+        """Return the bits of x in bfloat16, and whether nothing was lost.
+
+        Shapes: float32 [N, ...] -> uint16 [N, ...]
+        """
+        bits, exact = np.empty(x.shape, np.uint16), []
+
+        def work(s: slice) -> None:
+            flat = np.ascontiguousarray(x[s]).reshape(-1)
+            exact.append(compiled_bf16.narrow(flat.view(np.uint32), bits[s].reshape(-1)))
+
+        self._spread(work, len(x), x[0].nbytes)
+        return bits, all(exact)
+
+    def widened(self, bits: Array) -> Array:
+        """Shapes: uint16 [N, ...], of `narrowed` -> float32 [N, ...]"""
+        x = np.empty(bits.shape, F4)
+        self._over_elements(lambda bits, x: compiled_bf16.widen(bits, x.view(np.uint32)), bits, x)
+        return x
 
     def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
         if not self._rounds(a, b, dtype):
@@ -172,6 +194,9 @@ class CompiledKernels(CpuKernels):
                 kernels.add_layer_norm(x[s], residual[s], *norm)
             else:
                 kernels.dropout_add_layer_norm(x[s], residual[s], keep[s], f4(scale), *norm)
+            if self.in_bfloat16:
+                compiled_bf16.round_(normalised[s].reshape(-1).view(np.uint32))
+                kernels.scale_and_shift(normalised[s], weight, bias, y[s])
 
         self._spread(work, len(x), x.shape[1] * x.itemsize)
         return y, normalised, inverse_std
@@ -232,6 +257,8 @@ class CompiledKernels(CpuKernels):
 
         def work(some: slice) -> None:
             kernels.softmax_(scores[some], allowed if len(allowed) == 1 else allowed[some], masked, f4(scale))
+            if self.in_bfloat16:
+                compiled_bf16.round_(scores[some].reshape(-1).view(np.uint32))
 
         return work
 

@@ -155,6 +155,33 @@ def pair(first: Any, second: Any, mask: Any) -> Any:
 
 
 @compiled_exactly
+def round_(x: Array) -> None:
+    """Round in place.  Shapes: uint32 [N], the bits of float32 (overwritten)"""
+    for i in range(x.size):
+        x[i] = rounded(x[i]) & np.uint32(0xFFFF0000)
+
+
+@compiled_exactly
+def narrow(x: Array, narrowed: Array) -> bool:
+    """Round to half the bytes; return whether nothing was lost.
+
+    Shapes: x uint32 [N], the bits of float32; narrowed uint16 [N] (written), the bits of bfloat16
+    """
+    lost = np.uint32(0)
+    for i in range(x.size):
+        narrowed[i] = np.uint16(rounded(x[i]) >> np.uint32(16))
+        lost |= x[i] & np.uint32(0xFFFF)
+    return bool(lost == 0)
+
+
+@compiled_exactly
+def widen(x: Array, widened: Array) -> None:
+    """Shapes: x uint16 [N], the bits of bfloat16; widened uint32 [N] (written), the bits of float32"""
+    for i in range(x.size):
+        widened[i] = np.uint32(x[i]) << np.uint32(16)
+
+
+@compiled_exactly
 def pack_rows(x: Array, first: int, end: int, packed: Array) -> None:
     """Elements first … end - 1 of all rows, with the pairs of a row side by side.
 

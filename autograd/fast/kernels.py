@@ -39,6 +39,15 @@ class Kernels(Backend):
         if precision not in ("float32", "float64"):
             raise ValueError(f"precision={precision} is for GPUs")
 
+    # ---- Activations in bfloat16 ----
+
+    in_bfloat16 = False
+    """True if activations are rounded to bfloat16, in arrays of float32, and kept for the backward pass in 16 bits."""
+
+    def round_(self, x: Array) -> Array:
+        """Round activations as `in_bfloat16` says: here not at all.  Shapes: [...] (overwritten)"""
+        return x
+
     # ---- Selecting and summing ----
 
     def keep_where(self, x: Array, keep: Array) -> Array:

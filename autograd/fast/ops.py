@@ -126,6 +126,7 @@ class Linear(FastOp, nn.Linear):
     relu = False
     has_mask = False  # whether `masked_gradient` can be asked for
     masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
+    narrow, factors_alone = (0, 2), True
 
     def forward(self, x, weight, bias, *, dtype=None, after=None):
         self.dtype = weight.dtype
@@ -225,6 +226,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     """
 
     computes_again = "saved"
+    narrow = (0, 1, 2, 4)
 
     def forward(self, q, k, v, *, mask, drop, scale, gradient_places=()):
         self.scale, self.places = scale, gradient_places
@@ -293,6 +295,7 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
     """Saves: keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x"""
 
     computes_again = "saved"
+    narrow = (2,)
 
     def forward(self, x, residual, weight, bias, *, drop, eps):
         width = x.shape[-1]
@@ -331,6 +334,8 @@ class LinearRelu(Linear, fused.LinearRelu):
 class LinearHeads(FastOp, fused.LinearHeads):
     """Saves: x if a weight needs a gradient, and the weights if x does"""
 
+    narrow, factors_alone = (0,), True
+
     def forward(self, x, *parameters, heads, count):
         weights, biases = parameters[:count], parameters[count:]
         self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
@@ -340,7 +345,9 @@ class LinearHeads(FastOp, fused.LinearHeads):
         self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
         if self.kernels.uses_epilogues:
             biases = tuple(reduced.for_products(x, biases))
-        y = self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
+        y = self.kernels.round_(
+            self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
+        )
         self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
         self.places: list[Any] = [None] * count  # views of it that were given to consumers
         return tuple([self._heads(y, i) for i in range(count)])

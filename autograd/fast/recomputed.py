@@ -1,33 +1,40 @@
-"""Large outputs that are computed again for the backward pass, instead of being kept for it.
+"""Large arrays that are not kept for the backward pass as they are: computed again, or in 16 bits.
 
 An op may keep a large input that the op before can compute again cheaply, to the same bits, from what it keeps anyway:
 the output of a layer norm from the normalised rows, that of attention from its weights.  The node then keeps an
-`Again` in place of the array.
+`Again` in place of the array.  Where activations are rounded to bfloat16, it keeps the `Narrow` bits of those that it
+names, which are the same numbers.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from autograd import memory
 from autograd.backend import CPU
 from autograd.engine import Op
+from autograd.fast.devices import cpu_kernels
 from autograd.modes import Observer
 
 Array = Any
 
 AGAIN_BYTES = 4 << 20  # smaller outputs are kept: they do not fill a memory, and time is dearer
+NARROW_BYTES = 1 << 20  # smaller arrays are kept as they are, which gives the same bits
 LONGEST = 4  # ops from one that computes its output again from what it saves, through views of it
 
 
 class CanComputeAgain:
-    """Mixin of ops that can compute their output again, by a method `again`."""
+    """Mixin of ops that can compute their output again, by a method `again`, or keep less of what they save."""
 
     computes_again = ""  # from what: "saved", from what the op saved; of a view, from its "input"
     again_depth = 0  # ops from one that computes its large output again from what it saved; 0 if there is none
     shared_again: weakref.ref[Again] | None = None  # what all ops that would keep the output keep
+    narrow: tuple[int, ...] = ()  # places in `saved` of activations, which may be kept in 16 bits
+    factors_alone = False  # whether they are read as factors of products and by their sign alone, so if rounded, too
 
 
 class Again:
@@ -40,9 +47,8 @@ class Again:
 
     def __init__(self, op: Op, before: Again | None):
         self.op: Any = op
-        self.saved = (
-            op._saved if isinstance(op._saved, tuple) else op.saved
-        )  # which the node itself lets go of after its backward pass
+        # which the node itself lets go of after its backward pass
+        self.saved = op._saved.saved if isinstance(op._saved, _WithAgains) else op.saved
         self.before, self.value, self.since = before, None, memory.now()
 
     def array(self) -> Array:
@@ -50,14 +56,31 @@ class Again:
         if self.value is None:
             arrays = [a for a in self.saved if hasattr(a, "dtype")]
             memory.require_unchanged(arrays, self.since, self.op)
-            self.value = self.op.again(*self.saved) if self.before is None else self.op.again(self.before.array())
+            self.value = (
+                self.op.again(*_arrays(self.saved)) if self.before is None else self.op.again(self.before.array())
+            )
             self.op = self.before = None
             self.saved = ()
         return self.value
 
 
+class Narrow:
+    """An array of float32 in half the bytes; all ops that keep it share one object."""
+
+    __slots__ = ("__weakref__", "bits", "is_exact", "kernels", "since")
+
+    def __init__(self, a: Array):
+        self.kernels = cast(Any, cpu_kernels())
+        self.bits, self.is_exact = self.kernels.narrowed(a)
+        self.since = memory.now()
+
+    def array(self) -> Array:
+        """Return the array."""
+        return self.kernels.widened(self.bits)
+
+
 class _WithAgains:
-    """The saved arrays of a node that include outputs of other ops; calling it computes these outputs."""
+    """The saved arrays of a node that are not all kept as they are; calling it puts them in place."""
 
     def __init__(self, op: Op, saved: Sequence[Any]):
         self.op, self.saved = weakref.ref(op), saved
@@ -65,19 +88,27 @@ class _WithAgains:
     @property
     def kept(self) -> tuple[Any, ...]:
         """The arrays that are kept meanwhile."""
-        return tuple([a for a in self.saved if type(a) is not Again])
+        bits = [a.bits if type(a) is Narrow else a for a in self.saved]
+        return tuple([a for a in bits if type(a) is not Again])
 
     def __call__(self) -> None:
         op = self.op()
         if op is not None:
-            op._saved = tuple([a.array() if type(a) is Again else a for a in self.saved])
+            op._saved = _arrays(self.saved)
+
+
+def _arrays(saved: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([a.array() if type(a) in (Again, Narrow) else a for a in saved])
 
 
 class RecomputedOutputs(Observer):
-    """Has ops on the CPU keep no large input that the op before can compute again.
+    """Has ops on the CPU keep no large input that the op before can compute again, and activations in 16 bits.
 
     Outputs smaller than `AGAIN_BYTES` are kept, and views of more than `LONGEST` ops.
     """
+
+    def __init__(self) -> None:
+        self.narrow: dict[int, tuple[weakref.ref, weakref.ref]] = {}  # by id of the array: the array, its `Narrow`
 
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         can = isinstance(op, CanComputeAgain)
@@ -90,7 +121,28 @@ class RecomputedOutputs(Observer):
                     if any(type(a) is Again for a in saved):
                         op._saved = _WithAgains(op, saved)
         if can and op.computes_again == "saved" and op.backend is CPU and outputs[0].data.nbytes >= AGAIN_BYTES:
-            op.again_depth = int(isinstance(op._saved, tuple))  # `checkpoint` would run its function again at once
+            # otherwise `checkpoint`, which keeps nothing, would run its function again at once
+            op.again_depth = int(isinstance(op._saved, (tuple, _WithAgains)))
+        if can and op.narrow and cpu_kernels().in_bfloat16 and isinstance(op._saved, (tuple, _WithAgains)):
+            self._narrow(op)
+
+    def _narrow(self, op: Any) -> None:
+        saved = list(op._saved.saved if isinstance(op._saved, _WithAgains) else op._saved)
+        for place in op.narrow:
+            a = saved[place] if place < len(saved) else None
+            if isinstance(a, np.ndarray) and a.dtype == np.float32 and a.nbytes >= NARROW_BYTES:
+                saved[place] = self._narrowed(a, op.factors_alone)
+        if any(type(a) is Narrow for a in saved):
+            op._saved = _WithAgains(op, saved)
+
+    def _narrowed(self, a: Array, may_round: bool) -> Any:
+        """Return what keeps the numbers of an array: the array itself, if it must be exact and would not be."""
+        array, narrow = self.narrow.get(id(a), (None, None))
+        found = narrow() if narrow is not None and array is not None and array() is a else None
+        if found is None or memory.last_change(a) > found.since:
+            found, key = Narrow(a), id(a)
+            self.narrow[key] = weakref.ref(a, lambda _: self.narrow.pop(key, None)), weakref.ref(found)
+        return found if found.is_exact or may_round else a
 
 
 def _shared(op: Op) -> Again | None:

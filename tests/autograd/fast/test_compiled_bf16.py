@@ -6,9 +6,13 @@ import pytest
 pytest.importorskip("numba", reason="needs Numba")
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round as it does")
 
-from autograd.fast import compiled_bf16  # noqa: E402
+import autograd as ag  # noqa: E402
+from autograd import Tensor, memory, random  # noqa: E402
+from autograd.engine import Op  # noqa: E402
+from autograd.fast import compiled_bf16, devices, recomputed  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
 from autograd.fast.compiled_bf16 import IS_AVAILABLE  # noqa: E402
+from autograd.recompute import checkpoint  # noqa: E402
 
 f4 = np.float32
 SHAPES = [(1, 1, 1), (3, 5, 7), (8, 2, 32), (33, 64, 40), (70, 31, 97), (260, 1030, 300), (9, 2050, 33)]  # M, K, N
@@ -131,3 +135,108 @@ def test_other_dtypes_and_empty_matrices_are_not_rounded(kernels):
     np.testing.assert_array_equal(kernels.product(a, a.T), a @ a.T)
     assert kernels.product(np.empty((0, 3), f4), normal(3, 2)).shape == (0, 2)
     np.testing.assert_array_equal(kernels.product(np.empty((2, 0), f4), np.empty((0, 3), f4)), np.zeros((2, 3)))
+
+
+# ---- Activations in 16 bits ----
+
+
+@pytest.fixture
+def in_use(monkeypatch):
+    """Kernels that round, which ops on the CPU use, and arrays of any size kept in 16 bits."""
+    kernels = CompiledKernels()
+    kernels.set_precision("bf16")
+    monkeypatch.setattr(devices._Cpu, "kernels", kernels)
+    monkeypatch.setattr(recomputed, "NARROW_BYTES", 0)
+    return kernels
+
+
+def saved_by(loss, kind):
+    """What the nodes of a graph keep that is of some type."""
+    nodes = [loss.op]
+    for node in nodes:  # grows
+        nodes += [edge[0] for edge in node.edges if edge is not None and isinstance(edge[0], Op)]
+    return [a for node in dict.fromkeys(nodes) for a in getattr(node._saved, "saved", ()) if type(a) is kind]
+
+
+def layer_loss(leaves, checkpoints=False):
+    """Self-attention, a residual and a feed-forward network."""
+    x, qkv, weight, up, down, gain, bias = leaves
+
+    def layer(x):
+        random.manual_seed(3)
+        heads = ag.fast.linear_heads(x, qkv, heads=2)
+        y = ag.fast.attention(*heads, dropout=0.2).swapaxes(1, 2).reshape(*x.shape)
+        y = ag.fast.dropout_add_layer_norm(ag.linear(y, weight), x, gain, bias, p=0.3)
+        return ag.linear(ag.fast.linear_relu(y, up), down)
+
+    return ((checkpoint(layer, x) if checkpoints else layer(x)) ** 2).sum()
+
+
+def new_leaves():
+    shapes = (3, 5, 8), (8, 8), (12, 8), (8, 12), (8,), (8,)
+    x, weight, up, down, gain, bias = (leaf(normal(*shape, seed=i)) for i, shape in enumerate(shapes))
+    return x, [leaf(normal(8, 8, seed=10 + i)) for i in range(3)], weight, up, down, gain, bias
+
+
+def leaf(a):
+    return Tensor(a, requires_grad=True)
+
+
+def gradients_of(how):
+    leaves = new_leaves()
+    loss = layer_loss(leaves, checkpoints=how == "checkpoint")
+    found = ag.grad(loss, [leaf for each in leaves for leaf in (each if isinstance(each, list) else [each])])
+    return loss, [g.data for g in found]
+
+
+@pytest.mark.parametrize("how", ["in 16 bits", "checkpoint", "computed again"])
+def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_use, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(recomputed, "NARROW_BYTES", 1 << 30)
+        loss, expected = gradients_of("whole")
+        assert not saved_by(layer_loss(new_leaves()), recomputed.Narrow)
+    if how == "computed again":
+        monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
+    same_loss, found = gradients_of(how)
+    assert same_loss.item() == loss.item()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_all_activations_of_a_layer_are_kept_in_16_bits(in_use, monkeypatch):
+    monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
+    kept = saved_by(layer_loss(new_leaves()), recomputed.Narrow)
+    # x, q, k, v and attention weights; normalised rows; what ReLU returned, which two ops keep
+    assert len(kept) == 8
+    assert len(set(map(id, kept))) == 7
+    assert all(each.bits.dtype == np.uint16 for each in kept)
+
+
+def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use):
+    q, k, v = (leaf(normal(2, 2, 3, 4, seed=i)) for i in range(3))
+    k.data[...] = in_use.round_(k.data.copy())
+    y = ag.scaled_dot_product_attention(q, k, v)
+    saved = y.op._saved.saved
+    assert saved[0] is q.data
+    assert [type(a) is recomputed.Narrow for a in saved] == [False, True, False, False, True]
+
+
+def test_an_array_that_was_changed_is_narrowed_again(in_use):
+    x, w = Tensor(normal(4, 3)), leaf(normal(2, 3, seed=1))
+    first = ag.linear(x, w)
+    x.data *= 2
+    memory.note_change(x.data)
+    second = ag.linear(x, w)
+    g = normal(4, 2, seed=2)
+    for y, factor in ((first, 0.5), (second, 1)):
+        (found,) = ag.grad((y * g).sum(), [w])
+        np.testing.assert_array_equal(found.data, in_use.product(g.T, factor * x.data))
+
+
+def test_rounding_and_halving_are_those_of_the_definition(in_use):
+    x = normal(7, 3, 5)
+    np.testing.assert_array_equal(in_use.round_(x.copy()), x.astype(ml_dtypes.bfloat16).astype(f4))
+    for a in (x, x.swapaxes(1, 2), in_use.round_(x.copy())):
+        bits, exact = in_use.narrowed(a)
+        np.testing.assert_array_equal(in_use.widened(bits), a.astype(ml_dtypes.bfloat16).astype(f4))
+        assert exact is bool((in_use.widened(bits) == a).all())
