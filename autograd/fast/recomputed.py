@@ -56,9 +56,8 @@ class Again:
         if self.value is None:
             arrays = [a for a in self.saved if hasattr(a, "dtype")]
             memory.require_unchanged(arrays, self.since, self.op)
-            self.value = (
-                self.op.again(*_arrays(self.saved)) if self.before is None else self.op.again(self.before.array())
-            )
+            inputs = _arrays(self.saved) if self.before is None else (self.before.array(),)
+            self.value = self.op.again(*inputs)
             self.op = self.before = None
             self.saved = ()
         return self.value

@@ -9,7 +9,6 @@ KERNELS, SUMS = "autograd.fast.kernels:Kernels", "autograd.fast.kernels:row_sums
 AGAIN = "autograd.fast.recomputed"
 ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
 AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
-NARROW_TESTS = ("tests/autograd/fast/test_compiled_bf16.py",)
 
 # fmt: off
 MUTANTS = [
@@ -127,8 +126,4 @@ MUTANTS = [
     Mutant(f"{AGAIN}:Again.array", "a view is computed of what the op that makes it saved",
            "_arrays(self.saved) if self.before is None else (self.before.array(),)",
            "_arrays(self.saved)", near=AGAIN_TESTS),
-    Mutant(f"{AGAIN}:RecomputedOutputs._narrowed", "bits of an array that was changed since",
-           "found is None or memory.last_change(a) > found.since", "found is None", near=NARROW_TESTS),
-    Mutant(f"{AGAIN}:RecomputedOutputs._narrowed", "what is not only a factor is rounded",
-           "found if found.is_exact or may_round else a", "found", near=NARROW_TESTS),
 ]
