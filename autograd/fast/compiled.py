@@ -19,6 +19,7 @@ from autograd.fast.cpu import CpuKernels
 from autograd.fast.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
 from autograd.fast.int8 import OUTPUTS, Int8Weights
 from autograd.fast.kernels import blocks_of
+from autograd.fast.narrow import keep_narrow
 
 Array = Any
 f4, F4 = np.float32, np.dtype(np.float32)
@@ -30,6 +31,9 @@ class CompiledKernels(CpuKernels):
     """NumPy on the host, with compiled kernels."""
 
     kernels = "numba"
+
+    in_bfloat16 = False
+    """True if activations and factors of products are rounded to bfloat16; a decoder's factors are not."""
 
     def set_precision(self, precision: str) -> None:
         if precision == "bf16" and not compiled_bf16.IS_AVAILABLE:
@@ -75,6 +79,10 @@ class CompiledKernels(CpuKernels):
         if self.in_bfloat16 and _are_plain(x):
             self._over_elements(compiled_bf16.round_, x.view(np.uint32))
         return x
+
+    def keep_narrow(self, op: Any) -> None:
+        if self.in_bfloat16:
+            keep_narrow(op, self)
 
     def narrowed(self, x: Array) -> tuple[Array, bool]:
         """Return the bits of x in bfloat16, and whether nothing was lost.

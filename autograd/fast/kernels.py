@@ -41,12 +41,12 @@ class Kernels(Backend):
 
     # ---- Activations in bfloat16 ----
 
-    in_bfloat16 = False
-    """True if activations are rounded to bfloat16, in arrays of float32, and kept for the backward pass in 16 bits."""
-
     def round_(self, x: Array) -> Array:
-        """Round activations as `in_bfloat16` says: here not at all.  Shapes: [...] (overwritten)"""
+        """Round activations to bfloat16, if that is the precision, as it is not here.  Shapes: [...] (overwritten)"""
         return x
+
+    def keep_narrow(self, op: Any) -> None:
+        """Have an op on the CPU keep rounded activations in 16 bits, if there are any."""
 
     # ---- Selecting and summing ----
 

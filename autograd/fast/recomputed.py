@@ -1,29 +1,24 @@
-"""Large arrays that are not kept for the backward pass as they are: computed again, or in 16 bits.
+"""Large outputs that are computed again for the backward pass, instead of being kept for it.
 
 An op may keep a large input that the op before can compute again cheaply, to the same bits, from what it keeps anyway:
 the output of a layer norm from the normalised rows, that of attention from its weights.  The node then keeps an
-`Again` in place of the array.  Where activations are rounded to bfloat16, it keeps the `Narrow` bits of those that it
-names, which are the same numbers.
+`Again` in place of the array.  Activations that are bfloat16 are kept in 16 bits: see narrow.py.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from autograd import memory
 from autograd.backend import CPU
 from autograd.engine import Op
-from autograd.fast.devices import cpu_kernels
 from autograd.modes import Observer
 
 Array = Any
 
 AGAIN_BYTES = 4 << 20  # smaller outputs are kept: they do not fill a memory, and time is dearer
-NARROW_BYTES = 1 << 20  # smaller arrays are kept as they are, which gives the same bits
 LONGEST = 4  # ops from one that computes its output again from what it saves, through views of it
 
 
@@ -37,18 +32,28 @@ class CanComputeAgain:
     factors_alone = False  # whether they are read as factors of products and by their sign alone, so if rounded, too
 
 
-class Again:
+class Substitute:
+    """What a node keeps in the place of an array."""
+
+    __slots__ = ("__weakref__",)
+
+    def array(self) -> Array:
+        """Return the array."""
+        raise NotImplementedError
+
+
+class Again(Substitute):
     """The output of an op, computed when it is first needed; all ops that would keep it share one object.
 
     before: of an op that makes a view, that of its input
     """
 
-    __slots__ = ("__weakref__", "before", "op", "saved", "since", "value")
+    __slots__ = ("before", "op", "saved", "since", "value")
 
     def __init__(self, op: Op, before: Again | None):
         self.op: Any = op
         # which the node itself lets go of after its backward pass
-        self.saved = op._saved.saved if isinstance(op._saved, _WithAgains) else op.saved
+        self.saved = op._saved.saved if isinstance(op._saved, WithSubstitutes) else op.saved
         self.before, self.value, self.since = before, None, memory.now()
 
     def array(self) -> Array:
@@ -63,22 +68,7 @@ class Again:
         return self.value
 
 
-class Narrow:
-    """An array of float32 in half the bytes; all ops that keep it share one object."""
-
-    __slots__ = ("__weakref__", "bits", "is_exact", "kernels", "since")
-
-    def __init__(self, a: Array):
-        self.kernels = cast(Any, cpu_kernels())
-        self.bits, self.is_exact = self.kernels.narrowed(a)
-        self.since = memory.now()
-
-    def array(self) -> Array:
-        """Return the array."""
-        return self.kernels.widened(self.bits)
-
-
-class _WithAgains:
+class WithSubstitutes:
     """The saved arrays of a node that are not all kept as they are; calling it puts them in place."""
 
     def __init__(self, op: Op, saved: Sequence[Any]):
@@ -87,8 +77,7 @@ class _WithAgains:
     @property
     def kept(self) -> tuple[Any, ...]:
         """The arrays that are kept meanwhile."""
-        bits = [a.bits if type(a) is Narrow else a for a in self.saved]
-        return tuple([a for a in bits if type(a) is not Again])
+        return tuple([a for a in self.saved if not isinstance(a, Substitute)])
 
     def __call__(self) -> None:
         op = self.op()
@@ -97,17 +86,14 @@ class _WithAgains:
 
 
 def _arrays(saved: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([a.array() if type(a) in (Again, Narrow) else a for a in saved])
+    return tuple([a.array() if isinstance(a, Substitute) else a for a in saved])
 
 
 class RecomputedOutputs(Observer):
-    """Has ops on the CPU keep no large input that the op before can compute again, and activations in 16 bits.
+    """Has ops on the CPU keep no large input that the op before can compute again, nor activations in 32 bits.
 
     Outputs smaller than `AGAIN_BYTES` are kept, and views of more than `LONGEST` ops.
     """
-
-    def __init__(self) -> None:
-        self.narrow: dict[int, tuple[weakref.ref, weakref.ref]] = {}  # by id of the array: the array, its `Narrow`
 
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         can = isinstance(op, CanComputeAgain)
@@ -118,30 +104,12 @@ class RecomputedOutputs(Observer):
                 if isinstance(op._saved, tuple):
                     saved = [_output_of(edge) if a is x.data else a for a in op._saved]
                     if any(type(a) is Again for a in saved):
-                        op._saved = _WithAgains(op, saved)
+                        op._saved = WithSubstitutes(op, saved)
         if can and op.computes_again == "saved" and op.backend is CPU and outputs[0].data.nbytes >= AGAIN_BYTES:
             # otherwise `checkpoint`, which keeps nothing, would run its function again at once
-            op.again_depth = int(isinstance(op._saved, (tuple, _WithAgains)))
-        if can and op.narrow and cpu_kernels().in_bfloat16 and isinstance(op._saved, (tuple, _WithAgains)):
-            self._narrow(op)
-
-    def _narrow(self, op: Any) -> None:
-        saved = list(op._saved.saved if isinstance(op._saved, _WithAgains) else op._saved)
-        for place in op.narrow:
-            a = saved[place] if place < len(saved) else None
-            if isinstance(a, np.ndarray) and a.dtype == np.float32 and a.nbytes >= NARROW_BYTES:
-                saved[place] = self._narrowed(a, op.factors_alone)
-        if any(type(a) is Narrow for a in saved):
-            op._saved = _WithAgains(op, saved)
-
-    def _narrowed(self, a: Array, may_round: bool) -> Any:
-        """Return what keeps the numbers of an array: the array itself, if it must be exact and would not be."""
-        array, narrow = self.narrow.get(id(a), (None, None))
-        found = narrow() if narrow is not None and array is not None and array() is a else None
-        if found is None or memory.last_change(a) > found.since:
-            found, key = Narrow(a), id(a)
-            self.narrow[key] = weakref.ref(a, lambda _: self.narrow.pop(key, None)), weakref.ref(found)
-        return found if found.is_exact or may_round else a
+            op.again_depth = int(isinstance(op._saved, (tuple, WithSubstitutes)))
+        if can and op.narrow and op.backend is CPU and isinstance(op._saved, (tuple, WithSubstitutes)):
+            op.kernels.keep_narrow(op)
 
 
 def _shared(op: Op) -> Again | None:

@@ -9,7 +9,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round a
 import autograd as ag  # noqa: E402
 from autograd import Tensor, memory, random  # noqa: E402
 from autograd.engine import Op  # noqa: E402
-from autograd.fast import compiled_bf16, devices, recomputed  # noqa: E402
+from autograd.fast import compiled_bf16, devices, narrow, recomputed  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
 from autograd.fast.compiled_bf16 import IS_AVAILABLE  # noqa: E402
 from autograd.recompute import checkpoint  # noqa: E402
@@ -146,7 +146,7 @@ def in_use(monkeypatch):
     kernels = CompiledKernels()
     kernels.set_precision("bf16")
     monkeypatch.setattr(devices._Cpu, "kernels", kernels)
-    monkeypatch.setattr(recomputed, "NARROW_BYTES", 0)
+    monkeypatch.setattr(narrow, "NARROW_BYTES", 0)
     return kernels
 
 
@@ -192,9 +192,9 @@ def gradients_of(how):
 @pytest.mark.parametrize("how", ["in 16 bits", "checkpoint", "computed again"])
 def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_use, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(recomputed, "NARROW_BYTES", 1 << 30)
+        patch.setattr(narrow, "NARROW_BYTES", 1 << 30)
         loss, expected = gradients_of("whole")
-        assert not saved_by(layer_loss(new_leaves()), recomputed.Narrow)
+        assert not saved_by(layer_loss(new_leaves()), narrow.Narrow)
     if how == "computed again":
         monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
     same_loss, found = gradients_of(how)
@@ -205,7 +205,7 @@ def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_us
 
 def test_all_activations_of_a_layer_are_kept_in_16_bits(in_use, monkeypatch):
     monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
-    kept = saved_by(layer_loss(new_leaves()), recomputed.Narrow)
+    kept = saved_by(layer_loss(new_leaves()), narrow.Narrow)
     # x, q, k, v and attention weights; normalised rows; what ReLU returned, which two ops keep
     assert len(kept) == 8
     assert len(set(map(id, kept))) == 7
@@ -218,7 +218,7 @@ def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use)
     y = ag.scaled_dot_product_attention(q, k, v)
     saved = y.op._saved.saved
     assert saved[0] is q.data
-    assert [type(a) is recomputed.Narrow for a in saved] == [False, True, False, False, True]
+    assert [type(a) is narrow.Narrow for a in saved] == [False, True, False, False, True]
 
 
 def test_an_array_that_was_changed_is_narrowed_again(in_use):
