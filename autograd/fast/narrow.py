@@ -23,15 +23,15 @@ _narrow: dict[int, tuple[weakref.ref, weakref.ref]] = {}  # by id of an array: t
 class Narrow(Substitute):
     """An array of float32 in half the bytes; all ops that keep it share one object."""
 
-    __slots__ = ("bits", "is_exact", "kernels", "since")
+    __slots__ = ("is_exact", "kept", "kernels", "since")
 
     def __init__(self, a: Array, kernels: Any):
-        self.bits, self.is_exact = kernels.narrowed(a)
+        self.kept, self.is_exact = kernels.narrowed(a)
         self.kernels, self.since = kernels, memory.now()
 
     def array(self) -> Array:
         """Return the array."""
-        return self.kernels.widened(self.bits)
+        return self.kernels.widened(self.kept)
 
 
 def keep_narrow(op: Any, kernels: Any) -> None:

@@ -36,6 +36,7 @@ class Substitute:
     """What a node keeps in the place of an array."""
 
     __slots__ = ("__weakref__",)
+    kept: Array  # the array that it keeps itself, if any
 
     def array(self) -> Array:
         """Return the array."""
@@ -77,7 +78,7 @@ class WithSubstitutes:
     @property
     def kept(self) -> tuple[Any, ...]:
         """The arrays that are kept meanwhile."""
-        return tuple([a for a in self.saved if not isinstance(a, Substitute)])
+        return tuple([a.kept if isinstance(a, Substitute) else a for a in self.saved if type(a) is not Again])
 
     def __call__(self) -> None:
         op = self.op()

@@ -209,7 +209,7 @@ def test_all_activations_of_a_layer_are_kept_in_16_bits(in_use, monkeypatch):
     # x, q, k, v and attention weights; normalised rows; what ReLU returned, which two ops keep
     assert len(kept) == 8
     assert len(set(map(id, kept))) == 7
-    assert all(each.bits.dtype == np.uint16 for each in kept)
+    assert all(each.kept.dtype == np.uint16 for each in kept)
 
 
 def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use):
@@ -219,6 +219,8 @@ def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use)
     saved = y.op._saved.saved
     assert saved[0] is q.data
     assert [type(a) is narrow.Narrow for a in saved] == [False, True, False, False, True]
+    halved = (k.data.nbytes + saved[4].array().nbytes) / 2
+    assert sum(a.nbytes for a in y.op.saved_arrays if a is not None) == q.data.nbytes + v.data.nbytes + halved
 
 
 def test_an_array_that_was_changed_is_narrowed_again(in_use):
