@@ -322,10 +322,10 @@ class CudaKernels(Kernels, GpuBackend):
         self.add_rows_(total, g_y, indices)
         return total
 
-    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0) -> None:
+    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0, drop: Any = None) -> None:
         kind, (count, width), rows = self._kind("embedding_backward", g_y), g_y.shape, np.int32(len(total))
         if kind is None or total.dtype != WIDE[kind] or not total.flags.c_contiguous:
-            return super().add_rows_(total, g_y, indices, scale)
+            return super().add_rows_(total, g_y, indices, scale, drop)
         if not g_y.size:
             return None
         # equal indices side by side, in the order of their rows: no two keys are equal, so the order may be unstable
@@ -338,7 +338,10 @@ class CudaKernels(Kernels, GpuBackend):
         edges = cupy.empty((chunks, 2, width), WIDE[kind])
         settings = total, edges, np.int64(count), np.int32(width), rows, WIDE[kind].type(scale)
         threads = min(256, -(-width // (32 * GROUP)) * 32)
-        self._launch(f"embedding_backward<{kind}>", (chunks,), (threads,), _contiguous(g_y), keys, *settings)
+        self._launch(
+            f"embedding_backward<{kind}>", (chunks,), (threads,), _contiguous(g_y), keys, *settings,
+            self._drop_of(None if drop is None else drop[0]),
+        )  # fmt: skip
         self._launch(
             f"embedding_edges<{cuda_source.WIDE[kind]}>", (chunks, -(-width // 32)), (32, cuda_source.SUMMED),
             keys, edges, total, *settings[2:],
@@ -630,7 +633,7 @@ class CudaKernels(Kernels, GpuBackend):
     def linear_cross_entropy(
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
-    ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
+    ) -> tuple[Array, Array | None, Array | None, Array | None]:  # fmt: skip
         """Compute the loss as in kernels.py; for bf16, the gradients of weight and bias are float32.
 
         Logits are bf16, as large as they are, and their gradient takes their place; without gradients, in validation,
@@ -646,7 +649,8 @@ class CudaKernels(Kernels, GpuBackend):
         targets, counted = _indices(targets), _contiguous(counted)
         factors = None if factors is None else _contiguous(factors.astype(wide, copy=False))
         memory = cupy.empty((rows, stride), dtype)[:, :classes]  # logits of a block, and their gradient
-        loss, nll = cupy.empty(size, wide), cupy.empty(size, wide)
+        losses = cupy.empty((2, size), wide)
+        loss, nll = losses
         g_x = cupy.empty(x.shape, x.dtype) if wanted[0] else None
         g_weight = cupy.empty(weight.shape, wide) if wanted[1] else None
         g_bias = cupy.zeros(classes, wide) if wanted[2] else None
@@ -665,7 +669,7 @@ class CudaKernels(Kernels, GpuBackend):
                 self._gemm(kind, g.T, x[some], g_weight, add=some.start > 0)
             if g_bias is not None:
                 g_bias += self.sum_rows(g)
-        return loss, nll, g_x, g_weight, g_bias
+        return losses, g_x, g_weight, g_bias
 
     def clear_rows_(self, rows: Array, keep: Array) -> None:
         if self._kind("scale_rows_", rows) is None or not rows.flags.c_contiguous:
@@ -737,9 +741,12 @@ class CudaKernels(Kernels, GpuBackend):
                 totals += [(a.astype(np.float64) ** 2).sum() for a in some]
                 continue
             lists, blocks = self._listed([(a, a) for a in some], 1 << 16)
-            partial = cupy.empty(blocks, dtype)
-            self._launch(f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial)
-            totals.append(partial.sum(dtype=np.float64))
+            partial, total = cupy.empty(blocks, np.float64), cupy.empty((), np.float64)
+            self._launch(
+                f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial, self._counters(),
+                total,
+            )  # fmt: skip
+            totals.append(total)
         return sum(totals[1:], totals[0]) if totals else cupy.zeros((), np.float64)
 
     # ---- Search ----

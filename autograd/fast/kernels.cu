@@ -431,7 +431,7 @@ __global__ void order_rows(const int* indices, i64* keys, int rows) {
     }
 }
 
-// g_weight += scale · Σ of the rows of g_y with equal indices.  `keys` are index · rows + row, sorted: equal indices are
+// g_weight += scale · Σ of the rows of dropout(g_y) with equal indices.  `keys` are index · rows + row, sorted: equal indices are
 // adjacent, in the order of the rows.  A block sums a chunk of CHUNK keys.  Sums that begin and end in its chunk go to
 // g_weight; the sums at its first and last key, which may extend to other chunks, go to edges[block], [2, width], for
 // embedding_edges.
@@ -439,17 +439,18 @@ const int CHUNK = 32;
 
 template <class T>
 __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_weight, Wide<T>* edges, i64 rows,
-                                   int width, int vocabulary, Wide<T> scale) {
+                                   int width, int vocabulary, Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
     const i64 begin = i64(blockIdx.x) * CHUNK, end = begin + CHUNK < rows ? begin + CHUNK : rows;
     const i64 first = keys[begin] / rows, last = keys[end - 1] / rows;
     for (int column = threadIdx.x * GROUP; column < width; column += blockDim.x * GROUP) {
         W sum[GROUP] = {};
         for (i64 at = begin; at < end; at++) {
-            const i64 index = keys[at] / rows;
-            const Group<T> g = load_group(g_y + keys[at] % rows * width + column, width - column);
+            const i64 index = keys[at] / rows, place = keys[at] % rows * width + column;
+            const Group<T> g = load_group(g_y + place, width - column);
+            const unsigned bits = drop.below ? keep_bits(drop, place) : 0;
 #pragma unroll
-            for (int i = 0; i < GROUP; i++) sum[i] += W(g.at[i]);
+            for (int i = 0; i < GROUP; i++) sum[i] += drop.below ? dropped(W(g.at[i]), bits, i, drop) : W(g.at[i]);
             if (at + 1 < end && keys[at + 1] / rows == index) continue;
             const bool is_edge = index == first || index == last;  // the first alone, where both are one
             W* to = is_edge ? edges + (i64(blockIdx.x) * 2 + (index != first)) * width : g_weight + index * width;
@@ -640,22 +641,42 @@ template <class W> __global__ void gather_(const Listed<W>* lists, int count) {
     }
 }
 
-// partial[block] = Σ gradient² over a block's part of one of many arrays.  Block: 256 threads.
-template <class W> __global__ void squares(const Listed<W>* lists, int count, W* partial) {
-    __shared__ W sums[8];
+// The sum of a block of 256 threads, for all of them.
+__device__ inline double block_sum(double sum) {
+    __shared__ double sums[8];
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int warp = 0; warp < 8; warp++) sum += sums[warp];
+    __syncthreads();
+    return sum;
+}
+
+// total = Σ gradient² over many arrays.  Each block sums a part of one of them in partial[block]; the last to end, by the
+// count in `done`, adds these up.  Block: 256 threads.
+template <class W>
+__global__ void squares(const Listed<W>* lists, int count, double* partial, unsigned* done, double* total) {
+    __shared__ bool is_last;
     i64 block;
     const Listed<W>& a = find_listed(lists, count, block);
     const i64 blocks = a.block_end - (blockIdx.x - block);
     W sum = 0;
     for (i64 i = block * blockDim.x + threadIdx.x; i < a.size; i += blocks * blockDim.x)
         sum += a.gradient[i] * a.gradient[i];
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    volatile double* parts = partial;  // of other blocks: to be read from memory
+    const double mine = block_sum(sum);
+    if (threadIdx.x == 0) parts[blockIdx.x] = mine;
+    __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int warp = 1; warp < blockDim.x / 32; warp++) sum += sums[warp];
-        partial[blockIdx.x] = sum;
-    }
+    if (threadIdx.x == 0) is_last = atomicAdd(done, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    double all = 0;
+    for (int part = threadIdx.x; part < gridDim.x; part += blockDim.x) all += parts[part];
+    all = block_sum(all);
+    if (threadIdx.x == 0) *total = all, *done = 0;  // for the next launch
 }
 
 // ---- Search ----------------------------------------------------------------------------------------------------------

@@ -172,12 +172,13 @@ class Kernels(Backend):
             g_weight[ordered[starts]] = xp.add.reduceat(g_y[order], starts, axis=0)
         return g_weight
 
-    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0) -> None:
+    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0, drop: Any = None) -> None:
         """total += scale · embedding_backward(g_y, indices), of which only the rows that are not 0 are computed.
 
+        drop: the mask and the factor of a dropout of g_y, or None
         Shapes: total [rows, D], g_y [N, D], indices int [N]
         """
-        xp = self.xp
+        xp, g_y = self.xp, g_y if drop is None else self.dropout(g_y, *drop)
         present = xp.zeros(len(total), bool)
         present[indices] = True
         (rows,) = present.nonzero()
@@ -416,17 +417,18 @@ class Kernels(Backend):
     def linear_cross_entropy(
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
-    ) -> tuple[Array, Array, Array | None, Array | None, Array | None]:  # fmt: skip
+    ) -> tuple[Array, Array | None, Array | None, Array | None]:  # fmt: skip
         """`cross_entropy` of the logits x Wᵀ + b, and the gradients of x, weight and bias, `rows` rows at a time.
 
         Rows that are not `counted` have loss 0 and no gradient; the others' gradients are multiplied by `factors`.
 
         Shapes: x [N, D], weight [V, D], bias [V] or None, targets int [N], counted bool [N], factors [N] or None
-                -> loss [N], nll [N], g_x [N, D], g_weight [V, D], g_bias [V], None where not wanted
+                -> loss and nll [2, N], g_x [N, D], g_weight [V, D], g_bias [V], None where not wanted
         """
         xp, size = self.xp, len(x)
         dtype = xp.result_type(*[a for a in (x, weight, bias) if a is not None])
-        loss, nll = xp.zeros(size, dtype), xp.zeros(size, dtype)
+        losses = xp.zeros((2, size), dtype)
+        targets = xp.where(counted, targets, 0)  # other rows read column 0
         g_x = xp.empty(x.shape, dtype) if wanted[0] else None
         g_weight = xp.zeros(weight.shape, dtype) if wanted[1] and not size else None
         g_bias = xp.zeros(len(weight), dtype) if wanted[2] else None
@@ -435,15 +437,15 @@ class Kernels(Backend):
         ):
             logits = self.linear(x[some], weight, bias)
             kernel = self.cross_entropy_ if any(wanted) else self.cross_entropy
-            losses = kernel(logits, targets[some], label_smoothing)
-            loss[some], nll[some] = (xp.where(counted[some], each, 0) for each in losses)
+            for all_rows, found in zip(losses, kernel(logits, targets[some], label_smoothing), strict=True):
+                all_rows[some] = xp.where(counted[some], found, 0)
             if any(wanted):
                 self.clear_rows_(logits, counted[some])
                 if factors is not None:
                     self.scale_rows_(logits, xp.where(counted[some], factors[some], 1))
                 g_x, g_weight, g_bias = self._add_gradients(logits, x, weight, some, g_x, g_weight, g_bias, wanted[1])
             del logits  # before the next block's
-        return loss, nll, g_x, g_weight, g_bias
+        return losses, g_x, g_weight, g_bias
 
     def _add_gradients(
         self, g_logits: Array, x: Array, weight: Array, some: slice, g_x: Array | None, g_weight: Array | None,

@@ -7,6 +7,7 @@ Each keeps what its backward pass would otherwise compute again, and calls the k
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from autograd.fast.row_gradient import RowGradient
 from autograd.modes import state
 from autograd.ops import nn, shape
 from autograd.ops.nn import leading_shape, rows_of
+from autograd.random import Mask
 
 FOR_FAST = ("gradient_places", "after")  # settings that plain ops do not have
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
@@ -202,7 +204,7 @@ class Embedding(FastOp, nn.Embedding):
         (indices,) = self.saved
         return self.g_weight(g_y, indices), None
 
-    def g_weight(self, g_y, indices):
+    def g_weight(self, g_y, indices, drop=None):
         """The gradient of the weights, of few rows as these alone."""
         if not self.needs_gradient[0]:
             return None
@@ -211,7 +213,7 @@ class Embedding(FastOp, nn.Embedding):
         if not few or state.observers:  # observers are shown arrays
             return row_sums(self.kernels, g_rows, rows, self.rows, self.scale)
         dtype = None if self.backend is CPU or g_rows.dtype.kind == "f" else self.xp.dtype("float32")  # as kernels sum
-        return RowGradient(self.kernels, g_rows, rows, self.rows, self.scale, dtype)
+        return RowGradient(self.kernels, g_rows, rows, self.rows, self.scale, dtype, drop)
 
 
 def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:
@@ -279,6 +281,8 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
 
     def backward(self, g_y):
         indices, keep = self.saved
+        if isinstance(keep, Mask) and not (self.needs_gradient[2] or state.observers):  # a GPU draws it where it adds
+            return self.g_weight(g_y, indices, (keep, self.keep_scale)), None, None
         if keep is not None:
             g_y = self.kernels.dropout(g_y, keep, self.keep_scale)
         return self.g_weight(g_y, indices), None, self._g_positions(g_y) if self.needs_gradient[2] else None
@@ -412,28 +416,26 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
         self.classes, inputs = len(weight), (x, weight, bias)
         weight = reduced.for_product(x, weight)
         weight, bias, targets = fused.allowed_rows(self.xp, weight, bias, targets, counted, allowed)
-        targets = self.xp.where(counted, targets, 0)  # ignored rows read column 0; their loss is 0
         now = any(self.needs_gradient) and reduction != "none"
         wanted = self.needs_gradient if now else (False,) * 3
         arrays = (x, weight, bias, targets, counted)
-        loss, nll, *gradients = self.kernels.linear_cross_entropy(*arrays, None, wanted, **self.settings)
+        losses, *gradients = self.kernels.linear_cross_entropy(*arrays, None, wanted, **self.settings)
         if any(self.needs_gradient):
             self.save(*inputs, *(gradients if now else arrays))
-        if reduction == "none":
-            return loss, nll
-        return nn.reduced(loss, counted, reduction), nn.reduced(nll, counted, reduction)
+        return tuple(losses if reduction == "none" else nn.reduced(losses, counted, reduction))
 
     def backward(self, g_loss, _g_nll):
         if self.parameters["reduction"] == "none":
             x, weight, bias, targets, counted = self.saved[3:]
-            _, _, *gradients = self.kernels.linear_cross_entropy(
+            _, *gradients = self.kernels.linear_cross_entropy(
                 x, weight, bias, targets, counted, g_loss, self.needs_gradient, **self.settings
             )
         else:
             factor = nn.of_each(g_loss, self.parameters["counted"], self.parameters["reduction"])
             gradients = list(self.saved[3:])
             if self.backend is not CPU or factor != 1:  # on a GPU, looking at it would wait for the device
-                gradients = [None if g is None else g * factor for g in gradients]
+                times = partial(self.xp.multiply, casting="same_kind")  # in the type of the gradient
+                gradients = [None if g is None else times(g, factor, out=self.xp.empty_like(g)) for g in gradients]
         return tuple([self._of_all_classes(i, g) for i, g in enumerate(gradients)])
 
     def read_by_plain(self, x, weight, bias, *_):

@@ -50,22 +50,29 @@ class DeferredGradient:
 class RowGradient(DeferredGradient):
     """Σ_i of scale · values[i] in row indices[i], and 0 in all other rows of [rows, D].
 
+    drop: the mask and the factor of a dropout of the values, or None
+
     Shapes: values [N, D], indices int [N]
     """
 
-    def __init__(self, kernels: Any, values: Array, indices: Array, rows: int, scale: float = 1.0, dtype: Any = None):
-        self.kernels, self.values, self.indices, self.scale = kernels, values, indices, scale
+    def __init__(
+        self, kernels: Any, values: Array, indices: Array, rows: int, scale: float = 1.0, dtype: Any = None,
+        drop: Any = None,
+    ):  # fmt: skip
+        self.kernels, self.values, self.indices, self.scale, self.drop = kernels, values, indices, scale, drop
         self.shape, self.dtype = (rows, values.shape[1]), values.dtype if dtype is None else dtype
 
     def dense(self) -> Array:
-        return row_sums(self.kernels, self.values, self.indices, self.shape[0], self.scale)
+        values = self.values if self.drop is None else self.kernels.dropout(self.values, *self.drop)
+        return row_sums(self.kernels, values, self.indices, self.shape[0], self.scale)
 
     def add_to(self, total: Array) -> None:
-        self.kernels.add_rows_(total, self.values, self.indices, self.scale)
+        self.kernels.add_rows_(total, self.values, self.indices, self.scale, self.drop)
 
     def astype(self, dtype: Any) -> RowGradient:
         """Return the same in another precision."""
-        return RowGradient(self.kernels, self.values.astype(dtype), self.indices, self.shape[0], self.scale)
+        values = self.values.astype(dtype)
+        return RowGradient(self.kernels, values, self.indices, self.shape[0], self.scale, drop=self.drop)
 
 
 class ProductGradient(DeferredGradient):

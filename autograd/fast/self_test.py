@@ -155,8 +155,10 @@ def _embedding(gpu: Any, give: _Arrays) -> Results:
 
 
 def _embedding_backward(gpu: Any, give: _Arrays) -> Results:
-    (g, exact_g), (i, exact_i) = give(99, 40), give.indices(5, 99)
-    yield gpu.embedding_backward(g, i, 7), PLAIN.embedding_backward(exact_g, exact_i, 7)
+    (g, exact_g), (i, exact_i), mask = give(99, 40), give.indices(5, 99), _mask(99, 40)
+    total, kept = gpu.xp.zeros((7, 40), give.wide), PLAIN.dropout(exact_g, mask.array(), mask.scale)
+    gpu.add_rows_(total, g, i, 1.0, (mask, mask.scale))
+    yield total, PLAIN.embedding_backward(kept, exact_i, 7)
 
 
 def _relu_backward(gpu: Any, give: _Arrays) -> Results:
@@ -193,7 +195,7 @@ def _cross_entropy(gpu: Any, give: _Arrays) -> Results:
     exact = PLAIN.linear_cross_entropy(
         exact_x, exact_w, None, exact_t, counted, exact_f, everything, label_smoothing=0.1
     )
-    yield from zip(found[:4], exact[:4], strict=True)
+    yield from zip(found[:3], exact[:3], strict=True)
 
 
 def _scale_rows(gpu: Any, give: _Arrays) -> Results:

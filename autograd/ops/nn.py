@@ -472,9 +472,9 @@ class CrossEntropy(Op):
 
 
 def reduced(losses: Array, counted: Array, reduction: str) -> Array:
-    """The sum of the losses of rows, or their mean.  Shapes: losses [N] -> []"""
+    """The sum of the losses of rows, or their mean.  Shapes: losses [..., N] -> [...]"""
     wide, dtype = widened(losses)  # the sum, and the number of rows, may be beyond float16
-    total = wide.sum() if reduction == "sum" else wide.sum() / divisor(counted)
+    total = wide.sum(axis=-1) if reduction == "sum" else wide.sum(axis=-1) / divisor(counted)
     # Each call of a NumPy scalar's astype looks it up by a new string, of which CPython keeps hundreds
     return total if total.dtype == dtype else total.astype(dtype)
 

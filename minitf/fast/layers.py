@@ -170,7 +170,8 @@ class FastTransformer(Transformer):
         self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
     ) -> tuple[Tensor, Tensor]:
         """The loss, without the logits [B, T, V], the largest array of a training step, in memory at once."""
-        hidden = self.decode(target, self.encode(source), padding_mask(source))
+        mask = padding_mask(source)
+        hidden = self.decode(target, self.encoder(self.embed_source(source), mask), mask)
         labels, settings = self.loss_settings(labels)
         return ag.fast.linear_cross_entropy(
             hidden, self.output_matrix, labels,

@@ -133,7 +133,7 @@ def step(*flags: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "most"),
     [
-        ((), 310),
+        ((), 300),
         (("--graphs",), 8),
         (("--graphs", "--processes"), 26),
         (("--graphs", "--processes", "--reduce-dtype", "bfloat16"), 27),

@@ -474,25 +474,25 @@ def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int |
     x, weight = rounded(bf16, normal(rng, 5, 20), normal(rng, 70, 20))
     bias, targets, counted = normal(rng, 70, dtype=np.float32), rng.integers(0, 70, 5), np.arange(5) != 3
     low = [backend.asarray(a.astype(bf16)) for a in (x, weight)]
-    ours = backend.linear_cross_entropy(
+    found, *gradients = backend.linear_cross_entropy(
         *low, backend.asarray(bias), backend.asarray(targets), backend.asarray(counted), None, (trains,) * 3,
         label_smoothing=0.1, rows=rows,
     )  # fmt: skip
     logits = x @ weight.T
     (logits,) = rounded(bf16, rounded(bf16, logits)[0] + bias) if trains else (logits + bias,)
     losses = Kernels().cross_entropy_(logits, targets, 0.1)  # the logits become gradients
-    assert_close(ours[:2], [np.where(counted, each, 0) for each in losses], 1e-5)
+    assert_close(tuple(found), [np.where(counted, each, 0) for each in losses], 1e-5)
     assert {name for name in backend.launched if "cross" in name} == {f"cross_entropy<{'bf16' if trains else 'float'}>"}
     if trains:
         g = logits * counted[:, None]
-        assert [a.dtype for a in ours] == [np.float32, np.float32, bf16, np.float32, np.float32]
-        assert_close(ours[2:], (g @ weight, g.T @ x, g.sum(axis=0)), 8 * BF16)
+        assert [a.dtype for a in (found, *gradients)] == [np.float32, bf16, np.float32, np.float32]
+        assert_close(gradients, (g @ weight, g.T @ x, g.sum(axis=0)), 8 * BF16)
     else:
-        assert ours[2:] == (None, None, None)
+        assert gradients == [None, None, None]
 
 
 def test_rows_are_in_the_order_of_their_indices(backend: Any, order: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More rows than a block takes, by comparing all pairs and by a sort; and rows that are added to a sum, scaled."""
+    """More rows than a block takes, by comparing all pairs and by a sort; rows that are dropped, scaled and added."""
     rng = np.random.default_rng(0)
     for rows in (1, 127, 129, 400):
         indices, keys = rng.integers(0, 40, rows).astype(np.int32), backend.asarray(np.zeros(rows, np.int64))
@@ -500,11 +500,12 @@ def test_rows_are_in_the_order_of_their_indices(backend: Any, order: None, monke
         np.testing.assert_array_equal(to_host(keys), np.sort(indices.astype(np.int64) * rows + np.arange(rows)))
     g_y, total = normal(rng, rows, 20), normal(rng, 40, 20)
     ours = backend.asarray(total.copy())
-    Kernels().add_rows_(total, g_y, indices, 1.5)
+    mask = masks((rows, 20))
+    Kernels().add_rows_(total, g_y, indices, 1.5, (mask.array(), mask.scale))
     for most in (rows, rows - 1):
         monkeypatch.setattr("autograd.fast.cuda_source.ORDERED", most)
         given = ours.copy()
-        backend.add_rows_(given, backend.asarray(g_y), backend.asarray(indices), 1.5)
+        backend.add_rows_(given, backend.asarray(g_y), backend.asarray(indices), 1.5, (mask, mask.scale))
         assert_close(given, total, 1e-12)
     assert backend.launched.count("order_rows") == 4 + 1
 
