@@ -134,9 +134,9 @@ def step(*flags: str) -> dict[str, Any]:
     ("flags", "most"),
     [
         ((), 300),
-        (("--graphs",), 8),
-        (("--graphs", "--processes"), 26),
-        (("--graphs", "--processes", "--reduce-dtype", "bfloat16"), 27),
+        (("--graphs",), 4),
+        (("--graphs", "--processes"), 22),
+        (("--graphs", "--processes", "--reduce-dtype", "bfloat16"), 23),
     ],
     ids=["eager", "graph", "processes", "bfloat16"],
 )
