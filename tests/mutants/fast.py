@@ -111,7 +111,7 @@ MUTANTS = [
            "nn.of_each(g_loss, self.parameters[\"counted\"], self.parameters[\"reduction\"])", "g_loss"),
     Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent of each row forgotten",
            "counted, g_loss, self", "counted, None, self"),
-    Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent forgotten", "g * factor", "g * 1.0"),
+    Mutant(f"{F}:LinearCrossEntropy.backward", "cotangent forgotten", "times(g, factor,", "times(g, 1.0,"),
     Mutant(f"{F}:LinearCrossEntropy._of_all_classes", "gradients of other classes",
            "whole[allowed] = g", "whole[: len(g)] = g"),
     # ---- Outputs that are computed again ----
