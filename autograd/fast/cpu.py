@@ -19,7 +19,7 @@ import numpy as np
 from autograd import random
 from autograd.fast import blocks, top_k
 from autograd.fast.cpu_products import CpuProducts, in_order
-from autograd.fast.kernels import NO_PLACES, Kernels, Places, gradients_of_heads, heads_last_empty
+from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
 
 Array = Any
 
@@ -372,12 +372,9 @@ class CpuKernels(CpuProducts):
             self._over_elements(functools.partial(Kernels.adam_, self, **settings), parameter, gradient, m, v)
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
-        # a small parameter alone is not worth waking threads for; all of them together are
-        small = [update for update in updates if update[0].nbytes < blocks.SERIAL_BYTES]
-        super().adam_all_([update for update in updates if update[0].nbytes >= blocks.SERIAL_BYTES], **settings)
-        update_each = super().adam_all_
-        worth_waking = sum(update[0].nbytes for update in small) >= blocks.SERIAL_BYTES
-        self._run_blocks(lambda s: update_each(small[s], **settings), len(small), 4, worth_waking)
+        parts = [part for update in updates for part in _parts_of_update(update)]
+        worth_waking = sum(part[0].nbytes for part in parts) >= blocks.SERIAL_BYTES
+        self._run_blocks(lambda s: Kernels.adam_all_(self, parts[s], **settings), len(parts), 4, worth_waking)
 
     # ---- Search ----
 
@@ -389,6 +386,14 @@ class CpuKernels(CpuProducts):
         block = rows if logits.nbytes < SERIAL_SEARCH else max(1, blocks.BLOCK_BYTES // (classes * logits.itemsize))
         self._run_blocks(lambda s: top_k.look_over(logits[s], barred, largest[s], log_total[s]), rows, block)
         return *top_k.largest_of_groups(logits, barred, largest, count), log_total
+
+
+def _parts_of_update(update: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Parts of the arrays of `adam_all_`, each too small to divide: those of all parameters wake the threads once."""
+    if update[0].nbytes < blocks.SERIAL_BYTES or not all(a is None or a.flags.c_contiguous for a in update):
+        return [update]
+    some = blocks_of(update[0].size, max(1, (blocks.SERIAL_BYTES - 1) // update[0].itemsize))
+    return [tuple([None if a is None else a.reshape(-1)[s] for a in update]) for s in some]
 
 
 # NumPy sums along an axis at 0.1 to 0.4 ns an element; a BLAS product with a vector of ones takes 0.07 ns.

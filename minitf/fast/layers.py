@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import autograd as ag
 from autograd import Tensor, checkpoint
-from autograd.backend import backend_of
+from autograd.backend import Backend, backend_of
 from autograd.fast import kernels_on, reduced
 from autograd.fast.fused import linear_after_relu
 from autograd.tensor import note_change
@@ -143,6 +143,11 @@ class FastTransformer(Transformer):
 
     compute_dtype: str | None = None
     decoder_type = InferenceTransformer
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the device of the parameters, found without collecting them all."""
+        return backend_of([self.source_embedding.weight.data])
 
     def embed_source(self, ids: Array) -> Tensor:
         return self.embedded(ids, self.source_embedding, self.source_positions, self.dropout_now)

@@ -72,18 +72,20 @@ def assert_close(ours, exact, dtype, args=()):
 @pytest.mark.parametrize("kernels", ["numpy", "numba"], indirect=True)
 @pytest.mark.parametrize("threads", [None, 1, 3])
 def test_adam_for_many_arrays(threads, backend_with):
-    """Small ones that are worth waking threads for together, and a large one; one keeps a copy."""
+    """Small ones that are worth waking threads for together, and large ones; two keep copies, one is not contiguous."""
     rng = np.random.default_rng(0)
-    sizes = [20_000, 3, 30_000, 200_000, 1, 25_000, 28_000, 30_000, 5, 6, 7]
+    sizes = [20_000, 3, 30_000, 200_000, 1, 25_000, 28_000, 30_000, 5, 6, 7, (400, 500)]
     arrays = [[*(rng.standard_normal(n).astype(np.float32) for _ in range(3)), rng.random(n).astype(np.float32)]
               for n in sizes]  # fmt: skip
+    arrays[-1] = [a.T for a in arrays[-1]]
     settings = {"step_size": 0.01, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_scale": 0.5}
     updated = []
     for backend in (Kernels(), backend_with(threads)):
-        own = [[a.copy() for a in each] for each in arrays]
-        copy = np.zeros(3, np.float16)
-        backend.adam_all_([(*each, copy if len(each[0]) == 3 else None) for each in own], **settings)
-        np.testing.assert_array_equal(copy, own[1][0].astype(np.float16))
+        own = [[a.copy(order="K") for a in each] for each in arrays]
+        copies = {n: np.zeros(n, np.float16) for n in (3, 200_000)}
+        backend.adam_all_([(*each, copies.get(each[0].size if each[0].ndim == 1 else 0)) for each in own], **settings)
+        for place, copy in zip((1, 3), copies.values(), strict=True):
+            np.testing.assert_array_equal(copy, own[place][0].astype(np.float16))
         updated.append(own)
     for plain, ours in zip(*updated, strict=True):
         for expected, found in zip(plain, ours, strict=True):
