@@ -129,31 +129,53 @@ def table(activities: Sequence[Activity], gflops: float, gbytes_s: float) -> str
     return "\n".join(rows)
 
 
+WORDS = {
+    "Linear": "linear layers",
+    "LinearCrossEntropy": "output layer and loss",
+    "DropoutAddLayerNorm": "dropout, residual sum and norm",
+    "ScaledDotProductAttention": "attention",
+    "Adam": "Adam",
+    "Embedding": "embedding",
+}
+
+
 def plot(found: dict[str, list[Activity]], gflops: float, gbytes_s: float, path: Path) -> None:
-    """A panel for each model: the roof, and each op as a disk whose area is its share of the step."""
+    """A panel for each model, one below the other: the roof, and each op as a disk whose area is its share of the step.
+
+    The figure is 5 inches wide, so that its letters are legible in a column of 400 pixels.
+    """
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise SystemExit(
             f"--plot needs matplotlib ({error}); pip install '.[plot]' in the project's directory"
         ) from None
-    figure = Figure(figsize=(4 * len(found), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(found), sharex=True, sharey=True, squeeze=False)[0]
-    names = {a.name for activities in found.values() for a in activities}
-    colors = {name: f"C{i}" for i, name in enumerate(sorted(names))}
+    figure = Figure(figsize=(5, 2.6 * len(found) + 0.9), layout="constrained")
+    panels = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    shown = {a.name for activities in found.values() for a in activities if a.gflop and a.gbytes}
+    names = [name for name in WORDS if name in shown] + sorted(shown - WORDS.keys())
+    disks = {}
     intensity = np.geomspace(0.02, 6000, 100)
     for panel, (config, activities) in zip(panels, found.items(), strict=True):
         total = sum(activity.ms for activity in activities)
         panel.plot(intensity, np.minimum(gflops, intensity * gbytes_s), color="0.5")
         for a in activities:
             if a.gflop and a.gbytes and a.ms > 0.005 * total:
-                x, y = a.gflop / a.gbytes, a.gflop / a.ms * 1e3
-                panel.scatter(x, y, s=3000 * a.ms / total, color=colors[a.name], alpha=0.4)
-                panel.annotate(a.name, (x, y), (0, -12), textcoords="offset points", fontsize="x-small", ha="center")
-        panel.set(xscale="log", yscale="log", xlabel="operations a byte", title=config)
+                x, y, k = a.gflop / a.gbytes, a.gflop / a.ms * 1e3, names.index(a.name)
+                label = f"{k + 1} {WORDS.get(a.name, a.name)}"
+                disks[label] = panel.scatter(x, y, s=3000 * a.ms / total, color=f"C{k}", alpha=0.4)
+                panel.annotate(str(k + 1), (x, y), ha="center", va="center", fontsize=10, fontweight="bold")
+        panel.set(xscale="log", yscale="log", title=f"the model {config}", ylabel="Gflop/s")
+        panel.set_ylim(0.1, 4 * gflops)  # room for the disks at the roof
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("Gflop/s")
-    figure.savefig(path)
+    panels[-1].set_xlabel("operations a byte")
+    labels = sorted(disks)
+    legend = figure.legend([disks[label] for label in labels], labels, loc="outside lower center", ncols=2, fontsize=9)
+    for handle in legend.legend_handles:
+        handle.set_sizes([60])  # type: ignore[union-attr]
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "roofline"}):
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def main() -> None:
