@@ -203,9 +203,13 @@ SMALLEST_TEXT = """return Math.min(...[...document.querySelectorAll("article svg
 }))"""
 
 
+WIDE_FORMULAS = """return [...document.querySelectorAll("article math[display=block]")]
+    .filter(formula => formula.scrollWidth > formula.clientWidth + 1).map(formula => formula.textContent)"""
+
+
 @pytest.mark.slow
 def test_code_and_pictures_of_chapters_can_be_read(site):
-    """No line of code is cut off on a laptop, and no label of a picture is too small on a telephone."""
+    """No line of code is cut off on a laptop; on a telephone, no formula is, and no label of a picture is too small."""
     with browser() as window:
         cut, small = [], []
         for page in sorted(site.glob("docs/book/[01]*.html")):
@@ -214,6 +218,7 @@ def test_code_and_pictures_of_chapters_can_be_read(site):
                 window.viewport(width, 900)
                 cut += [(page.stem, width, code) for code in window.run(CUT_OFF)]
             window.viewport(400, 900)
+            cut += [(page.stem, 400, formula) for formula in window.run(WIDE_FORMULAS)]
             if (size := window.run(SMALLEST_TEXT)) and size < 8:
                 small.append((page.stem, size))
     assert cut == []
@@ -248,6 +253,42 @@ def test_a_page_in_a_chapter_can_be_played_and_fills_the_screen_on_a_key(site):
             window.open(page)
             window.wait_for("document.body.dataset.ready")
             assert window.complaints() == [], page
+
+
+NOTE_FOCUS = """window.way = part => part === document.body ? ""
+        : `${way(part.parentElement)} ${[...part.parentElement.children].indexOf(part)}`;
+    window.reached = new Map();  // by the place in the page, since a page may draw its parts again
+    document.addEventListener("focusin", event => reached.set(way(event.target), event.target));"""
+UNREACHED = """const names = part => part.name || Object.keys(part.dataset).join();
+    const ofOneGroup = (a, b) => a.tagName === b.tagName && names(a) && names(a) === names(b);
+    return [...document.querySelectorAll("button, input, select, textarea, a[href], summary")]
+        .filter(control => control.checkVisibility() && !control.disabled && !reached.has(way(control))
+            && !control.closest("#phases")  // Shift and an arrow key go from phase to phase
+            && !((control.type === "radio" || control.tabIndex < 0)
+                && [...reached.values()].some(other => ofOneGroup(other, control))))
+        .map(control => control.outerHTML.slice(0, 120))"""
+FOR_THE_MOUSE_ALONE = """return [...document.querySelectorAll("body *")]
+    .filter(part => part.checkVisibility() && getComputedStyle(part).cursor === "pointer"
+        && getComputedStyle(part.parentElement).cursor !== "pointer"
+        && !part.closest("button, a, label, summary, select, input, [tabindex]")
+        && !part.querySelector("button, a, [tabindex]"))
+    .map(part => part.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.slow
+def test_the_tab_key_reaches_every_control_of_an_interactive_page(site):
+    """Of a group of radio buttons, or of a table of buttons, it reaches one; the arrow keys reach the others."""
+    pages = sorted((site / "playable").glob("*.html"))
+    assert len(pages) >= 4
+    with browser() as window:
+        for page in pages:
+            window.open(page)
+            window.wait_for("document.body.dataset.ready")
+            window.run(NOTE_FOCUS)
+            window.press(*["Tab"] * 100)
+            assert window.run("return reached.size") > 5
+            found = window.run(UNREACHED), window.run(FOR_THE_MOUSE_ALONE)
+            assert found == ([], []), page
 
 
 @pytest.mark.slow
