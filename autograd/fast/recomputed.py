@@ -33,7 +33,7 @@ class CanComputeAgain:
 
 
 class Substitute:
-    """What a node keeps in the place of an array."""
+    """Stand-in that a node keeps in the place of an array."""
 
     __slots__ = ("__weakref__",)
     kept: Array  # the array that it keeps itself, if any
