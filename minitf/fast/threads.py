@@ -55,14 +55,13 @@ def share_out(
         max_sentences = shared
     group = padded_width if decoder.same_bits else None
     batches = list(batches_by_length(lengths, max_tokens, max_sentences, group))
-    if threads > 1 and _compiled_search(decoder) is not None and decoder.weights_of_a_step <= IN_CACHE:
-        last = batches[-threads:]
-        batches[-threads:] = [batch[some] for batch in last for some in blocks_of(len(batch), WORTH_A_THREAD)]
-    if min(threads, len(batches)) <= 1:
-        for batch in batches:
-            work(decoder, batch)
-    else:
+    if threads > 1 and getattr(decoder, "compiled_search", None) is not None and decoder.weights_of_a_step <= IN_CACHE:
+        batches[-threads:] = [each[s] for each in batches[-threads:] for s in blocks_of(len(each), WORTH_A_THREAD)]
+    if min(threads, len(batches)) > 1:
         _in_threads(decoder, work, batches, min(threads, len(batches)))
+        return
+    for batch in batches:
+        work(decoder, batch)
 
 
 def _threads(decoder: Any, rows: int) -> int:
@@ -70,13 +69,9 @@ def _threads(decoder: Any, rows: int) -> int:
     kernels = cpu_kernels()
     if decoder.backend is not kernels:
         return 1
-    if _compiled_search(decoder) is not None:
+    if getattr(decoder, "compiled_search", None) is not None:
         return kernels.threads or 1
     return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[kernels.kernels] else 1
-
-
-def _compiled_search(decoder: Any) -> Any:
-    return getattr(decoder, "compiled_search", None)
 
 
 def _in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) -> None:
