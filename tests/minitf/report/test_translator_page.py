@@ -5,6 +5,7 @@ import json
 import math
 import random
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.report.page import write_page
 from minitf.report.translator_page import example_sentences, packed, spread, translator_page
+from minitf.storage.run_directory import load_config, save_config
 from minitf.system.process import run_command
 from minitf.translation.loading import load_learned
 from minitf.translation.translator import Translator
@@ -634,10 +636,12 @@ def test_the_keyboard_moves_among_heads(show, learned):
 
 
 def test_a_slider_goes_over_the_training(chromium, tiny_run, tmp_path, capsys):
-    path = tmp_path / "training.html"
+    path, run = tmp_path / "training.html", tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    save_config(run / "config.json", replace(load_config(run / "config.json"), max_extra_length=4))
     text = "the cat sat"
     flags = ["--output", str(path), "--sentence", text, "--weights", "float32", "--checkpoints", "2"]
-    commands.main(["page", str(tiny_run), *flags])
+    commands.main(["page", str(run), *flags])
     page = chromium
     page.complaints()
     page.open(path)
@@ -645,9 +649,9 @@ def test_a_slider_goes_over_the_training(chromium, tiny_run, tmp_path, capsys):
     assert page.run("return page.steps") == [1, 3]
     slide = "document.getElementById('step').value = arguments[0]; document.getElementById('step').dispatchEvent("
     slide += "new Event('input'))"
-    usual = Translator.load(tiny_run, warn=lambda message: None).translate_nbest([text], n_best=1)[0][0]
+    usual = Translator.load(run, warn=lambda message: None).translate_nbest([text], n_best=1)[0][0]
     for place, step in ((0, 1), (1, 3)):
-        expected = Translator.load(tiny_run, checkpoint=step, warn=lambda message: None)
+        expected = Translator.load(run, checkpoint=step, warn=lambda message: None)
         ((best,),) = expected.translate_nbest([text], n_best=1)
         assert best.score != pytest.approx(usual.score, abs=1e-3)
         wait_after(page, page.run, slide, place)
