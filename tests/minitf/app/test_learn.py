@@ -55,7 +55,7 @@ def test_an_exercise_from_start_to_end(learn, tmp_path):
     status, text = learn("check")  # the next unsolved one
     assert status == 1
     assert "  right  a chain" in text
-    assert "overwritten where a number is used twice" in text.replace("\n", " ")
+    assert "is overwritten, where contributions are to add up" in text.replace("\n", " ")
     path.write_text(find("1").solution, encoding="utf-8")
     assert learn("check", "1")[1].endswith("solved; next: minitf learn start 2\n")
     assert "✓      1  build    A tape" in learn()[1]
