@@ -37,7 +37,7 @@ class ComputerSettings:
         "float32",
         "number format; on a GPU also tf32: float32 with the factors of products rounded to 10 bits; bf16: activations "
         "and products in bfloat16, with sums, statistics, weights and the loss in float32, or with --kernels numba on "
-        "a CPU that has AVX-512 BF16, float32 with the factors of products in bfloat16",
+        "a CPU that has AVX-512 BF16, factors of products and what is kept for the backward pass in bfloat16",
     )
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second", may_change=True)
     threads: int | None = option(
