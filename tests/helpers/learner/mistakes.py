@@ -234,7 +234,7 @@ MISTAKES = {
         ("rows that do not count have a gradient", " * counted[:, None]", ""),
         ("rows that do not count are in the sum", "xp.where(counted, losses, 0)", "losses"),
         ("the mean of the rows that count", "xp.where(counted, losses, 0).sum()", "xp.where(counted, losses, 0).sum() / max(counted.sum(), 1)"),
-        ("`wide.sum()` is a sum, here it is a mean", "xp.where(counted, losses, 0).sum()", "xp.where(counted, losses, 0).mean()"),
+        ("is a sum, here it is a mean", "xp.where(counted, losses, 0).sum()", "xp.where(counted, losses, 0).mean()"),
         ("the incoming gradient, g, is not a factor", "(g * g_logits * counted[:, None],)", "(g_logits * counted[:, None],)"),
         ("the wrong way round", "losses = -log_softmax", "losses = log_softmax"),
         ("y has values that are not finite: does exp overflow, or is 0 div", "x = x - x.max(axis=-1, keepdims=True)\n    return x - xp.log", "return x - xp.log"),
