@@ -137,12 +137,12 @@ def searched(ours, ids, beam, alpha):
 @pytest.mark.heavy
 def test_translations_are_those_of_minitf(half_trained):
     found = {
-        setting: [searched(half_trained, ids, *setting) for ids in sentences(np.random.default_rng(6), 6, longest=6)]
-        for setting in ((1, 0.6), (2, 0.6), (4, 0.0), (4, 0.6), (4, 1.5), (7, 1.0))
+        setting: [searched(half_trained, ids, *setting) for ids in sentences(np.random.default_rng(6), 16, longest=6)]
+        for setting in ((1, 0.6), (2, 0.6), (4, 0.0), (4, 0.6), (4, 1.5), (4, 3.0), (7, 1.0))
     }
     assert len({len(tokens) for each in found.values() for tokens, _ in each}) >= 4, "outputs of many lengths"
     assert found[1, 0.6] != found[2, 0.6] != found[4, 0.6], "the beam matters"
-    assert found[4, 0.0] != found[4, 0.6] != found[4, 1.5], "the penalty matters"
+    assert found[4, 0.0] != found[4, 1.5] != found[4, 3.0], "the penalty matters"
     assert one_file.TAPE == []
 
 
