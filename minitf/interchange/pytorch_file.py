@@ -46,7 +46,7 @@ MAX_OPERATIONS = 20_000_000
 MAX_DEPTH, MAX_TEXT = 32, 2**20
 """Lists in lists, and characters of a text."""
 VALUES_PER_OPERATION, SPARE_VALUES = 4, 10_000
-"""The values that a pickle may describe: so many for each of its operations, and so many besides.  A shared value
+"""The most values that a pickle may describe: a number for each of its operations, plus a constant.  A shared value
 counts wherever it is."""
 
 Places = dict[str, tuple[int, int, Member | None]]

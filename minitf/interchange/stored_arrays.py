@@ -38,7 +38,7 @@ ALIGNMENT, SMALL_BYTES = 64, 2**14
 VERIFIED_BYTES, MAX_HEAD_BYTES = 2**20, 2**14
 """Bytes of a member that are checked together, and the most that may stand before an array, such as its shape."""
 MOST_TIMES, SPARE_BYTES = 8, 2**24
-"""The bytes that are read of a file at most: this multiple of its size, and so many besides.
+"""The bytes that are read of a file at most: a multiple of its size, plus a constant.
 
 Each byte is read once or twice, for its checksum, and that of shared matrices once more; what is beyond that is a small
 file whose names of arrays stand for one place a thousand times.

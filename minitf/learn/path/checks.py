@@ -89,7 +89,7 @@ def compare(
     """Compare results one by one.  Raises: Wrong with the mistake that gives the first wrong one
 
     results: yields named results of theirs, ours, or a variant of ours
-    variants: mistakes that were thought of; by_rule: those that a rule makes, which are told with the numbers
+    variants: known mistakes; by_rule: mistakes that a rule makes, which the message adds to the numbers
     """
     expected = [*results(ours)]
     for k, ((what, found), (_, right)) in enumerate(zip(results(theirs), expected, strict=True)):

@@ -83,7 +83,7 @@ def recompiled(
 
 
 def functions(work: Work) -> SimpleNamespace:
-    """Our functions of Tensors that the model calls, on the learner's Tensor, `apply`, and what there is of ops."""
+    """Our functions that the model calls, on the learner's Tensor and `apply`; finished ops are the learner's."""
     finished = theirs(work, "ops")
     ops = {
         name: finished[name] if name in finished and not _is_unfinished(work, name) else ours

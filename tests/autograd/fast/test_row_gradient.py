@@ -28,6 +28,19 @@ def test_adding_rows_is_adding_the_whole_array(scale):
     assert gradient.dense().shape == gradient.shape
 
 
+def test_a_dropout_of_the_rows_is_part_of_their_gradient():
+    rng, kernels = np.random.default_rng(5), cpu_kernels()
+    values, indices = rng.standard_normal((60, 7)).astype(np.float32), rng.integers(0, 9, 60)
+    drop = rng.random((60, 7)) < 0.5, np.float32(2)
+    expected = RowGradient(kernels, kernels.dropout(values, *drop), indices, 9).dense()
+    gradient = RowGradient(kernels, values, indices, 9, drop=drop)
+    for found in (gradient.dense(), gradient.astype(np.dtype(np.float32)).dense()):
+        np.testing.assert_array_equal(found, expected)
+    total = np.zeros_like(expected)
+    gradient.add_to(total)
+    np.testing.assert_array_equal(total, expected)
+
+
 def tied_loss(weight):
     """A matrix whose gradient comes from a product first, and then from two embeddings."""
     x = ag.fast.scaled_embedding(IDS, weight, scale=3.0) * ag.embedding(IDS[::-1], weight)
