@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from itertools import pairwise
 from typing import Any, cast
@@ -118,60 +118,18 @@ class _Written(ast.NodeTransformer):
 
 def _changes(node: ast.AST, words: _Words) -> Iterator[Change]:
     """Yield the mistakes that may be made at a node."""
-    other: ast.AST
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in words.tensors:
-        other = ast.Call(ast.Name("Tensor", ast.Load()), [ast.Attribute(node, "data", ast.Load())], [])
-        yield f"one of the uses of `{node.id}` passes no gradient back", other
-    if isinstance(node, ast.BinOp):
-        yield from _of_two(node, words)
-    elif isinstance(node, ast.Call):
-        yield from _of_call(node, words)
-    elif isinstance(node, ast.Compare) and type(node.ops[0]) in _OTHER and not isinstance(node.left, ast.Constant):
-        other = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
-        yield f"{words(other)} stands where {words(node)} is meant", other
-    elif isinstance(node, ast.Constant) and type(node.value) is int:
-        for value, what in ((node.value + 1, "larger"), (node.value - 1, "smaller")):
-            yield f"a number is off by one: it is {value}, one {what} than it should be", ast.Constant(value)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield f"the sign of {words(node.operand)} is wrong: its minus is missing", node.operand
-    elif isinstance(node, ast.AugAssign):
-        what = words(node.target)
-        yield (
-            f"{what} is overwritten, where contributions are to add up",
-            ast.Assign([node.target], node.value, lineno=0),
-        )
-        yield f"{words(node.value)} does not enter {what}", ast.Pass()
-        if isinstance(node.op, _ARITHMETIC):
-            op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
-            yield f"{words(node.value)} enters {what} with the wrong sign", ast.AugAssign(node.target, op, node.value)
-    elif isinstance(node, ast.If) and any(isinstance(each, ast.Name) for each in ast.walk(node.test)):
-        for value in (True, False):
-            other = ast.If(ast.Constant(value), node.body, node.orelse)
-            yield f"it is as if {words(node.test)} were always {value}", other
-    elif isinstance(node, ast.For):
-        over = next((each for each in ast.walk(node.iter) if isinstance(each, ast.Attribute)), node.iter)
-        last = ast.parse(f"{ast.unparse(over)}[-1:]", mode="eval").body
-        items = cast(ast.expr, _Replaced(over, last).visit(deepcopy(node.iter)))
-        other = ast.For(node.target, items, node.body, [], lineno=0)
-        yield f"only the last of {words(over)} is used", other
-    elif (
-        isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Call)
-        and ast.unparse(node.targets[0]) in map(ast.unparse, ast.walk(node.value))
-    ):
-        yield f"{words(node.value)} is missing", ast.Pass()
-    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
-        yield from _of_results(node.value, words)
-    elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
-        yield f"{words(node.value)} is missing", ast.Pass()
-    elif isinstance(node, ast.FunctionDef):
-        yield from _of_order(node, words)
-    elif isinstance(node, ast.Attribute) and ast.unparse(node) in words.parts and isinstance(node.ctx, ast.Load):
-        here = ast.unparse(node)
-        for name, kind in words.parts.items():
-            if name != here and kind == words.parts[here]:
-                yield f"`{name}` stands where `{here}` is meant", ast.parse(name, mode="eval").body
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in words.parameters:
+    if type(node) in _OF:
+        yield from _OF[type(node)](node, words)
+
+
+def _of_name(node: ast.Name, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes of a use of a Tensor or parameter."""
+    if not isinstance(node.ctx, ast.Load):
+        return
+    if node.id in words.tensors:
+        array = ast.Call(ast.Name("Tensor", ast.Load()), [ast.Attribute(node, "data", ast.Load())], [])
+        yield f"one of the uses of `{node.id}` passes no gradient back", array
+    if node.id in words.parameters:
         if "None" in words.types[node.id]:
             yield f"`{node.id}` is not used", ast.Constant(None)
         for value in (True, False) if words.types[node.id] == "bool" else ():
@@ -179,20 +137,96 @@ def _changes(node: ast.AST, words: _Words) -> Iterator[Change]:
         for name in words.parameters:
             if name not in (node.id, "self") and words.types[name] == words.types[node.id]:
                 yield f"`{name}` stands where `{node.id}` is meant", ast.Name(name, ast.Load())
-    elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and not set(ast.unparse(node)) & set(":*"):
+
+
+def _of_attribute(node: ast.Attribute, words: _Words) -> Iterator[Change]:
+    """Yield the other parts of the same kind."""
+    here = ast.unparse(node)
+    if here in words.parts and isinstance(node.ctx, ast.Load):
+        for name, kind in words.parts.items():
+            if name != here and kind == words.parts[here]:
+                yield f"`{name}` stands where `{here}` is meant", ast.parse(name, mode="eval").body
+
+
+def _of_comparison(node: ast.Compare, words: _Words) -> Iterator[Change]:
+    """Yield the comparison that includes or leaves out equal values."""
+    if type(node.ops[0]) in _OTHER and not isinstance(node.left, ast.Constant):
+        other = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
+        yield f"{words(other)} stands where {words(node)} is meant", other
+
+
+def _of_constant(node: ast.Constant, words: _Words) -> Iterator[Change]:
+    """Yield the next integers."""
+    if type(node.value) is int:
+        for value, what in ((node.value + 1, "larger"), (node.value - 1, "smaller")):
+            yield f"a number is off by one: it is {value}, one {what} than it should be", ast.Constant(value)
+
+
+def _of_sign(node: ast.UnaryOp, words: _Words) -> Iterator[Change]:
+    """Yield the operand without its minus."""
+    if isinstance(node.op, ast.USub):
+        yield f"the sign of {words(node.operand)} is wrong: its minus is missing", node.operand
+
+
+def _of_pair(node: ast.Tuple, words: _Words) -> Iterator[Change]:
+    """Yield the pair in the other order; a pair of slices is an index."""
+    if len(node.elts) == 2 and not set(ast.unparse(node)) & set(":*"):
         yield f"{words(node.elts[0])} and {words(node.elts[1])} are exchanged", ast.Tuple(node.elts[::-1], node.ctx)
-    elif (
-        isinstance(node, ast.Subscript)
-        and ast.unparse(node.value).endswith(".shape")
-        and isinstance(node.ctx, ast.Load)
-    ):
+
+
+def _of_size(node: ast.Subscript, words: _Words) -> Iterator[Change]:
+    """Yield the sizes of other axes."""
+    if ast.unparse(node.value).endswith(".shape") and isinstance(node.ctx, ast.Load):
         for axis in (0, 1, -1, -2):
             other = ast.Subscript(node.value, ast.Constant(axis), node.ctx)
             yield f"the size of axis {axis} stands where {words(node)} is meant", other
 
 
-def _of_results(node: ast.Tuple, words: _Words) -> Iterator[Change]:
+def _of_sum(node: ast.AugAssign, words: _Words) -> Iterator[Change]:
+    """Yield the mistakes of a contribution to a sum."""
+    what = words(node.target)
+    overwritten = ast.Assign([node.target], node.value, lineno=0)
+    yield f"{what} is overwritten, where contributions are to add up", overwritten
+    yield f"{words(node.value)} does not enter {what}", ast.Pass()
+    if isinstance(node.op, _ARITHMETIC):
+        op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+        yield f"{words(node.value)} enters {what} with the wrong sign", ast.AugAssign(node.target, op, node.value)
+
+
+def _of_branch(node: ast.If, words: _Words) -> Iterator[Change]:
+    """Yield a condition that is always or never met."""
+    if any(isinstance(each, ast.Name) for each in ast.walk(node.test)):
+        for value in (True, False):
+            other = ast.If(ast.Constant(value), node.body, node.orelse)
+            yield f"it is as if {words(node.test)} were always {value}", other
+
+
+def _of_loop(node: ast.For, words: _Words) -> Iterator[Change]:
+    """Yield a loop over the last item alone."""
+    over = next((each for each in ast.walk(node.iter) if isinstance(each, ast.Attribute)), node.iter)
+    last = ast.parse(f"{ast.unparse(over)}[-1:]", mode="eval").body
+    items = cast(ast.expr, _Replaced(over, last).visit(deepcopy(node.iter)))
+    other = ast.For(node.target, items, node.body, [], lineno=0)
+    yield f"only the last of {words(over)} is used", other
+
+
+def _of_assignment(node: ast.Assign, words: _Words) -> Iterator[Change]:
+    """Yield the missing call that changes a name."""
+    if isinstance(node.value, ast.Call) and ast.unparse(node.targets[0]) in map(ast.unparse, ast.walk(node.value)):
+        yield f"{words(node.value)} is missing", ast.Pass()
+
+
+def _of_statement(node: ast.Expr, words: _Words) -> Iterator[Change]:
+    """Yield the missing statement."""
+    if not isinstance(node.value, ast.Constant):
+        yield f"{words(node.value)} is missing", ast.Pass()
+
+
+def _of_results(statement: ast.Return, words: _Words) -> Iterator[Change]:
     """Yield the mistakes of several results: two of them are exchanged, or one is there twice."""
+    node = statement.value
+    if not isinstance(node, ast.Tuple):
+        return
     for k, (a, b) in enumerate(pairwise(node.elts)):
         for pair, what in (
             ((b, a), f"the results {words(a)} and {words(b)} are exchanged"),
@@ -383,3 +417,11 @@ def _turned(node: ast.expr) -> ast.expr:
 
 def _call(receiver: ast.expr, name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Attribute(receiver, name, ast.Load()), list(arguments), [])
+
+
+_OF: dict[type, Callable[[Any, _Words], Iterator[Change]]] = {
+    ast.Name: _of_name, ast.Attribute: _of_attribute, ast.Compare: _of_comparison, ast.Constant: _of_constant,
+    ast.UnaryOp: _of_sign, ast.Tuple: _of_pair, ast.Subscript: _of_size, ast.AugAssign: _of_sum, ast.If: _of_branch,
+    ast.For: _of_loop, ast.Assign: _of_assignment, ast.Expr: _of_statement, ast.Return: _of_results,
+    ast.FunctionDef: _of_order, ast.BinOp: _of_two, ast.Call: _of_call,
+}  # fmt: skip
