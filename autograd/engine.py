@@ -33,7 +33,7 @@ from numpy import ndarray
 from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.devices import on_device
 from autograd.modes import state
-from autograd.tensor import Tensor, TensorLike, new_tensor, note_change
+from autograd.tensor import Tensor, TensorLike, attach, new_tensor, note_change
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a leaf, or to another output of a node
@@ -462,7 +462,7 @@ def backward(
         run_backward([self], [start], retain_graph=bool(retain_graph))
 
 
-Tensor.backward = backward  # type: ignore[method-assign]
+attach(backward=backward)
 
 
 def starting_gradient(output: Tensor, gradient: Any) -> Array:
