@@ -18,8 +18,8 @@ from autograd.fast import compiled_kernels as kernels
 from autograd.fast.cpu import CpuKernels
 from autograd.fast.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
 from autograd.fast.int8 import OUTPUTS, Int8Weights
-from autograd.fast.kernels import blocks_of
 from autograd.fast.narrow import keep_narrow
+from autograd.fast.shared import blocks_of
 
 Array = Any
 f4, F4 = np.float32, np.dtype(np.float32)

@@ -18,7 +18,7 @@ from numba.np.arrayobj import make_array
 
 from autograd.fast.compiled_tiles import F32, FEATURES, I32, I64, in_all_lanes, load, number, store
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.kernels import blocks_of
+from autograd.fast.shared import blocks_of
 
 Array = Any
 

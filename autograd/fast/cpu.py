@@ -19,7 +19,8 @@ import numpy as np
 from autograd import random
 from autograd.fast import blocks, top_k
 from autograd.fast.cpu_products import CpuProducts, in_order
-from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
+from autograd.fast.kernels import Kernels
+from autograd.fast.shared import NO_PLACES, Places, blocks_of, gradients_of_heads, heads_last_empty
 
 Array = Any
 

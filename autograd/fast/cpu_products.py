@@ -11,7 +11,7 @@ import numpy as np
 
 from autograd.fast.blocks import BLOCK_BYTES, BlockedKernels
 from autograd.fast.int8 import Int8Weights, linear_int8
-from autograd.fast.kernels import blocks_of
+from autograd.fast.shared import blocks_of
 
 Array = Any
 

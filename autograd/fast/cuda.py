@@ -24,8 +24,9 @@ from autograd import random
 from autograd.backend import GpuBackend
 from autograd.fast import cuda_source, self_test
 from autograd.fast.cuda_source import GROUP, TILE
-from autograd.fast.kernels import NO_PLACES, Kernels, Places, blocks_of, gradients_of_heads, heads_last_empty
+from autograd.fast.kernels import Kernels
 from autograd.fast.row_gradient import DeferredGradient, ProductGradient
+from autograd.fast.shared import NO_PLACES, Places, blocks_of, gradients_of_heads, heads_last_empty
 from autograd.modes import state
 
 OLDEST = (14, 2)

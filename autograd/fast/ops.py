@@ -16,9 +16,10 @@ from autograd.backend import CPU
 from autograd.engine import Op, Outline, unbroadcast
 from autograd.fast import fused, reduced
 from autograd.fast.devices import kernels_on
-from autograd.fast.kernels import Kernels, row_sums
+from autograd.fast.kernels import Kernels
 from autograd.fast.recomputed import CanComputeAgain
 from autograd.fast.row_gradient import RowGradient
+from autograd.fast.training import row_sums
 from autograd.modes import state
 from autograd.ops import nn, shape
 from autograd.ops.nn import leading_shape, rows_of

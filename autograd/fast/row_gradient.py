@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast.kernels import row_sums
+from autograd.fast.training import row_sums
 
 Array = Any
 

@@ -51,7 +51,7 @@ def _with_roles(definition: type[Op], op_class: type[Op], method: str) -> list[d
     made = sources_of(op_class, method)
     if definition is not op_class:
         for each in made:
-            each["role"] = "kernel" if each["name"].startswith("Kernels.") else "implementation"
+            each["role"] = "kernel" if "Kernels." in each["name"] else "implementation"
         made = [{**each, "role": "definition"} for each in sources_of(definition, method)] + made
     return made
 
@@ -73,7 +73,7 @@ def sources_of(op_class: type[Op], method: str) -> list[dict[str, Any]]:
             continue
         made[source["name"]] = source
         for owner, name in _calls(source["text"]):
-            is_kernel = owner == "kernels" or source["name"].startswith("Kernels.")
+            is_kernel = owner == "kernels" or "Kernels." in source["name"]
             found = getattr(Kernels if is_kernel else op_class, name, None)
             if inspect.isfunction(found) and found is not getattr(Op, name, None):
                 wanted.append(found)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from autograd.fast import cpu_kernels
-from autograd.fast.kernels import blocks_of
+from autograd.fast.shared import blocks_of
 
 Work = Callable[[Any, list[int]], None]
 """Compute the results of a batch, given by the indices of its sentences, with a decoder."""

@@ -170,6 +170,7 @@ def mirrored_tests(module: str) -> Iterator[Check]:
             yield partial(run_tests, file)
 
 
+KERNEL_TESTS = ["tests/autograd/fast/test_cpu.py", "tests/autograd/fast/test_plain_equals_fast.py"]
 SEVERAL = {
     "autograd.recompute": ["tests/autograd/test_recompute.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
@@ -180,7 +181,9 @@ SEVERAL = {
     "autograd.fast.blocks": ["tests/autograd/fast/test_cpu.py"],
     "autograd.fast.cpu_products": ["tests/autograd/fast/test_cpu.py"],
     "autograd.fast.fused": ["tests/autograd/fast/test_plain_equals_fast.py"],
-    "autograd.fast.kernels": ["tests/autograd/fast/test_cpu.py", "tests/autograd/fast/test_plain_equals_fast.py"],
+    "autograd.fast.kernels": KERNEL_TESTS,
+    "autograd.fast.shared": KERNEL_TESTS,
+    "autograd.fast.training": KERNEL_TESTS,
     "autograd.fast.ops": ["tests/autograd/fast/test_plain_equals_fast.py", "tests/autograd/fast/test_recomputed.py"],
     "autograd.fast.unfused": ["tests/autograd/fast/test_plain_equals_fast.py"],
     "minitf.fast.search": ["tests/minitf/fast/test_compiled_search.py"],
@@ -248,4 +251,6 @@ def _ways(module: str) -> tuple[str, ...]:
         "autograd.fast.cpu_products": ("alone", "in blocks"),
         "autograd.fast.fused": ("plainly", "alone"),
         "autograd.fast.kernels": ("by definition", "alone", "in blocks"),
+        "autograd.fast.shared": ("by definition", "alone", "in blocks"),
+        "autograd.fast.training": ("by definition", "alone", "in blocks"),
     }.get(module, ("alone",))

@@ -5,7 +5,7 @@ from tests.mutants.damage import Mutant
 F = "autograd.fast.ops"
 U = "autograd.fast.unfused"
 ROWS, DEFERRED = (f"autograd.fast.row_gradient:{name}" for name in ("RowGradient", "DeferredGradient"))
-KERNELS, SUMS = "autograd.fast.kernels:Kernels", "autograd.fast.kernels:row_sums"
+KERNELS, SUMS = "autograd.fast.training:TrainingKernels", "autograd.fast.training:row_sums"
 AGAIN = "autograd.fast.recomputed"
 ROW_TESTS = ("tests/autograd/fast/test_row_gradient.py",)
 AGAIN_TESTS = ("tests/autograd/fast/test_recomputed.py",)
