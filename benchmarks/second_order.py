@@ -34,7 +34,7 @@ def ours(d_model: int, is_accelerated: bool = False) -> dict[str, Callable[[], o
 
     import autograd as ag
     from autograd import random
-    from autograd.fast.cpu import keep_freed_memory
+    from autograd.fast import keep_freed_memory
     from minitf import Transformer, TransformerConfig
     from minitf.config.model import PAD
     from minitf.fast.accelerate import accelerate

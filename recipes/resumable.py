@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "train.py"
 sys.path.insert(0, str(ROOT))  # also without an installation
 
-from autograd.fast.cpu import available_cores  # noqa: E402
+from autograd.fast import available_cores  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
 from minitf.storage.log import read_log  # noqa: E402
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402

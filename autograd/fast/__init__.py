@@ -6,8 +6,16 @@ Nothing in `autograd` outside this package needs it: `install` enters the implem
 from autograd import backend, modes
 from autograd.engine import implementations
 from autograd.fast import ops, unfused  # noqa: F401 (unfused.py adds to the table of ops.py)
-from autograd.fast.cpu import CpuKernels, available_cores, keep_freed_memory
-from autograd.fast.devices import cpu_kernels, kernels_of, kernels_on, make_gpu_backend, set_kernels
+from autograd.fast.cpu import CpuKernels
+from autograd.fast.devices import (
+    available_cores,
+    cpu_kernels,
+    keep_freed_memory,
+    kernels_of,
+    kernels_on,
+    make_gpu_backend,
+    set_kernels,
+)
 from autograd.fast.fused import (
     attention,
     dropout_add_layer_norm,

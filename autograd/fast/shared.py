@@ -1,4 +1,4 @@
-"""What the kernels of all devices have in common: precision, embedding, and where arrays lie in memory."""
+"""Kernels that all devices share, for precision and embedding, and where arrays lie in memory."""
 
 from __future__ import annotations
 

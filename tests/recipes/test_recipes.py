@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autograd.fast.cpu import available_cores
+from autograd.fast import available_cores
 from benchmarks.side_by_side import machine
 from minitf.app import train
 from minitf.app.train import parse_train_args

@@ -21,8 +21,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from autograd.fast import cpu_kernels
-from autograd.fast.cpu import available_cores
+from autograd.fast import available_cores, cpu_kernels
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
 from tests.torture import (

@@ -15,8 +15,7 @@ import threadpoolctl
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.fast import CpuKernels, cpu_kernels
-from autograd.fast import cpu as cpu_module
+from autograd.fast import CpuKernels, cpu_kernels, keep_freed_memory
 from autograd.fast.blocks import Task, Workers
 
 
@@ -33,7 +32,7 @@ def test_freed_memory_is_kept():
     program = """
 import ctypes, resource, sys
 import numpy as np
-from autograd.fast.cpu import keep_freed_memory
+from autograd.fast import keep_freed_memory
 
 PR_SET_THP_DISABLE = 41  # a huge page would be one fault
 ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
@@ -62,7 +61,7 @@ def test_another_c_library_is_left_alone(monkeypatch):
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert cpu_module.keep_freed_memory() is False
+    assert keep_freed_memory() is False
 
 
 # ---- Threads ----
