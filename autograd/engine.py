@@ -131,7 +131,7 @@ class Op:
     hooks: dict[int, Any] | None = None  # `Hooks` by output index
     freed = False
     call_site: tuple[CodeType, int] | None = None  # the user's code that made the op, if an observer noted it
-    recorded_at = 0  # the time, if an observer noted it: see memory.py
+    recorded_at = 0  # the time, if an observer noted it: see safety.py
     _edges: tuple[Edge | None, ...] = ()
     _saved: Any = ()  # a tuple, or a function that puts one in its place when it is first needed
 

@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from autograd import memory, random
+from autograd import random, safety
 from autograd.engine import Op
 from autograd.modes import Observer, enable_grad, is_grad_enabled, observe, state
 from autograd.tensor import Tensor
@@ -68,7 +68,7 @@ class _Segment(Observer):
         self.parts: list[_Part] = []
         self.parent: _Segment | None = None
         self.is_recording = False
-        self.began = memory.now()
+        self.began = safety.now()
         self.read: dict[int, weakref.ref] = {}  # the memory that `fn` reads, by id
         self._note_read([*call[1], *call[2].values()])
 
@@ -102,7 +102,7 @@ class _Segment(Observer):
     def _note_read(self, tensors: Sequence[Any]) -> None:
         for x in tensors:
             if isinstance(x, Tensor):
-                owner = memory.owner_of(x.data)
+                owner = safety.owner_of(x.data)
                 self.read.setdefault(id(owner), weakref.ref(owner))
 
     # ---- The second run ----
@@ -116,7 +116,7 @@ class _Segment(Observer):
         if self.call is None:
             raise RuntimeError("checkpoint: the second run of the outer function did not call checkpoint() again")
         read = [array for reference in self.read.values() if (array := reference()) is not None]
-        memory.require_unchanged(read, self.began, "checkpoint()")
+        safety.require_unchanged(read, self.began, "checkpoint()")
         fn, args, kwargs = self.call
         outer_state, outer_row = random.get_state(), random.get_first_row()
         random.set_state(self.random_state)

@@ -1,17 +1,21 @@
-"""Two observers of every op, on by default: who made it, and whether what it kept was changed since.
+"""Two observers of every op, on by default: who made it, and whether what it kept was changed in place since.
 
-Without them, as in the plain code alone, nothing notices that an array was changed in place.
+A clock counts all changes in place through a Tensor.  Code that needs an array unchanged remembers the time and later
+compares it with the time of the last change of the array's memory.  Nothing is recorded for the many arrays that never
+change.  Without the observers, as in the plain code alone, nothing notices a change.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from autograd import memory, modes
-from autograd.engine import Op
+from numpy import ndarray
+
+from autograd import modes
 from autograd.modes import Observer, state
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -21,9 +25,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 class CallSites(Observer):
     """Notes when each op was made, and by which code of the user: the nearest stack frame outside this package."""
 
-    def before_forward(self, op: Op, arrays: Sequence[Array]) -> None:
+    def before_forward(self, op: Any, arrays: Sequence[Array]) -> None:
         if True in op.needs_gradient or state.observers:
-            op.recorded_at = memory.clock.now
+            op.recorded_at = clock.now
             frame = sys._getframe(2)
             while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
                 frame = frame.f_back
@@ -34,14 +38,76 @@ class ChangesInPlace(Observer):
     """Refuses a backward pass that would read an array which was changed in place after the op kept it."""
 
     def after_change(self, array: Array) -> None:
-        memory.note_change(array)
+        note_change(array)
 
-    def before_backward(self, op: Op, g_outputs: Sequence[Array]) -> None:
-        if memory.clock.now != op.recorded_at:  # else nothing at all was changed since
-            memory.require_unchanged(op.saved_arrays, op.recorded_at, op)
+    def before_backward(self, op: Any, g_outputs: Sequence[Array]) -> None:
+        if clock.now != op.recorded_at:  # else nothing at all was changed since
+            require_unchanged(op.saved_arrays, op.recorded_at, op)
 
 
 def install() -> None:
     """Watch every op of the process from now on."""
     modes.install(CallSites())
     modes.install(ChangesInPlace())
+
+
+# ---- Changes in place ----
+
+
+class _Clock:
+    """The number of changes in this process so far."""
+
+    now = 0
+
+
+clock = _Clock()
+_changes: dict[int, tuple[weakref.ref, int]] = {}  # time of the last change, by id of the array that owns the memory
+
+
+def now() -> int:
+    """Return the number of changes so far."""
+    return clock.now
+
+
+def owner_of(array: Any) -> Any:
+    """Return the array that owns the memory of `array`, which may be a view."""
+    base: Any = getattr(array, "base", None)
+    while isinstance(base, ndarray) or hasattr(base, "__cuda_array_interface__"):
+        array, base = base, base.base
+    return array
+
+
+def note_change(array: Any) -> None:
+    """Note that elements of an array are changed now, with those of all views of its memory."""
+    clock.now += 1
+    owner = owner_of(array)
+    key = id(owner)
+    known = _changes.get(key)
+    reference = known[0] if known is not None and known[0]() is owner else None
+    if reference is None:
+        reference = weakref.ref(owner, lambda gone: _forget(key, gone))
+    _changes[key] = reference, clock.now
+
+
+def _forget(key: int, gone: weakref.ref) -> None:
+    if key in _changes and _changes[key][0] is gone:  # and not of another array in its place
+        del _changes[key]
+
+
+def last_change(array: Any) -> int:
+    """Return the time of the last change of an array's memory, 0 if there was none."""
+    owner = owner_of(array)
+    known = _changes.get(id(owner))
+    return known[1] if known is not None and known[0]() is owner else 0
+
+
+def require_unchanged(arrays: Iterable[Any], since: int, who: Any) -> None:
+    """Raises: RuntimeError if the memory of one of the arrays was changed after the time `since`"""
+    if clock.now == since:
+        return
+    for array in arrays:
+        if last_change(array) > since:
+            raise RuntimeError(
+                f"{who} needs for its backward pass an array that was changed in place after it was used; "
+                "change a copy instead, or make the change after backward()"
+            )

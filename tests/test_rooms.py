@@ -19,10 +19,10 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"app"},
     ],
     "autograd": [
-        {"backend", "check_install", "gpu_check", "html", "memory", "modes", "random"},
-        {"devices", "tensor"},
+        {"backend", "check_install", "gpu_check", "html", "modes", "random"},
+        {"devices", "safety", "tensor"},
         {"engine", "hooks", "unrecorded"},
-        {"ops", "recompute", "safety"},
+        {"ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},
         {"gradcheck", "inspect"},

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import memory
+from autograd import safety
 from autograd.fast.recomputed import Substitute, WithSubstitutes
 
 Array = Any
@@ -27,7 +27,7 @@ class Narrow(Substitute):
 
     def __init__(self, a: Array, kernels: Any):
         self.kept, self.is_exact = kernels.narrowed(a)
-        self.kernels, self.since = kernels, memory.now()
+        self.kernels, self.since = kernels, safety.now()
 
     def array(self) -> Array:
         """Return the array."""
@@ -51,7 +51,7 @@ def _narrow_of(a: Array, kernels: Any) -> Narrow:
     """Return the `Narrow` of an array: the one that was made before, unless the array was changed since."""
     array, narrow = _narrow.get(id(a), (None, None))
     found = narrow() if narrow is not None and array is not None and array() is a else None
-    if found is None or memory.last_change(a) > found.since:
+    if found is None or safety.last_change(a) > found.since:
         found, key = Narrow(a, kernels), id(a)
         _narrow[key] = weakref.ref(a, lambda _: _narrow.pop(key, None)), weakref.ref(found)
     return found

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from autograd import memory
+from autograd import safety
 from autograd.backend import CPU
 from autograd.engine import Op
 from autograd.modes import Observer
@@ -55,13 +55,13 @@ class Again(Substitute):
         self.op: Any = op
         # which the node itself lets go of after its backward pass
         self.saved = op._saved.saved if isinstance(op._saved, WithSubstitutes) else op.saved
-        self.before, self.value, self.since = before, None, memory.now()
+        self.before, self.value, self.since = before, None, safety.now()
 
     def array(self) -> Array:
         """Return the output."""
         if self.value is None:
             arrays = [a for a in self.saved if hasattr(a, "dtype")]
-            memory.require_unchanged(arrays, self.since, self.op)
+            safety.require_unchanged(arrays, self.since, self.op)
             inputs = _arrays(self.saved) if self.before is None else (self.before.array(),)
             self.value = self.op.again(*inputs)
             self.op = self.before = None

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from autograd import memory
+from autograd import safety
 from autograd.fast.devices import kernels_of
 
 Array = Any
@@ -26,7 +26,7 @@ def keep(array: Array, copy: Array, *, is_current: bool = True) -> None:
         if key in _copies and _copies[key][0] is gone:
             del _copies[key]
 
-    _copies[key] = weakref.ref(array, forget), copy, memory.now() if is_current else -1
+    _copies[key] = weakref.ref(array, forget), copy, safety.now() if is_current else -1
 
 
 def last(array: Array) -> Array | None:
@@ -38,7 +38,7 @@ def last(array: Array) -> Array | None:
 def current(array: Array) -> Array | None:
     """Return the copy that is up to date, if there is one."""
     copy = last(array)
-    return copy if copy is not None and memory.last_change(array) <= _copies[id(array)][2] else None
+    return copy if copy is not None and safety.last_change(array) <= _copies[id(array)][2] else None
 
 
 def copy_of(array: Array, dtype: Any) -> Array:

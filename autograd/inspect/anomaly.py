@@ -9,9 +9,8 @@ from typing import Any
 from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
 from autograd.inspect.text import readable_array
-from autograd.memory import owner_of
 from autograd.modes import Observer, observe
-from autograd.safety import CallSites
+from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
 
 FINITE, INFINITE, NAN = 0, 1, 2  # the kind of an array is that of its worst element

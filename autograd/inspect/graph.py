@@ -16,7 +16,7 @@ from autograd.engine import Op, ancestors
 from autograd.inspect.page import asset, dagre, html_page, to_json
 from autograd.inspect.sources import kind_of
 from autograd.inspect.text import readable_array, readable_bytes, readable_place
-from autograd.memory import owner_of
+from autograd.safety import owner_of
 from autograd.tensor import Tensor
 
 LEAF = "leaf"

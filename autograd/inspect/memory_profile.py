@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from autograd.engine import Op
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
-from autograd.memory import owner_of
 from autograd.modes import Observer, observe
-from autograd.safety import CallSites
+from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
 
 SAVED = "saved for the backward pass"

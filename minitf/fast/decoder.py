@@ -26,7 +26,7 @@ from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from autograd.fast import CpuKernels, kernels_of
 from autograd.fast.int8 import Int8Weights
-from autograd.memory import last_change, now
+from autograd.safety import last_change, now
 from minitf.config.model import BOS, PAD
 from minitf.decoding import candidates
 from minitf.fast.state import DecodingState, Record

@@ -444,22 +444,22 @@ def test_tensors_of_other_memory_count_apart():
 
 
 def test_what_is_known_of_memory_dies_with_it():
-    from autograd import memory
+    from autograd import safety
 
-    before = len(memory._changes)
+    before = len(safety._changes)
     kept = [Tensor(np.ones(2)) for _ in range(10)]
-    assert len(memory._changes) == before
+    assert len(safety._changes) == before
     for x in kept:
         x += 1
-    assert len(memory._changes) == before + 10
+    assert len(safety._changes) == before + 10
     del kept, x
-    assert len(memory._changes) == before
+    assert len(safety._changes) == before
 
 
 def test_a_change_of_memory_that_is_gone_is_none_of_another_array(monkeypatch):
     """Another array may be at the address of one that was freed."""
-    from autograd import memory
+    from autograd import safety
 
     x, other = np.ones(2), np.ones(2)
-    monkeypatch.setattr(memory, "_changes", {id(x): (weakref.ref(other), 7)})
-    assert memory.last_change(x) == 0
+    monkeypatch.setattr(safety, "_changes", {id(x): (weakref.ref(other), 7)})
+    assert safety.last_change(x) == 0

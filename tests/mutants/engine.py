@@ -7,7 +7,6 @@ U = "autograd.unrecorded"
 H = "autograd.hooks"
 C = "autograd.recompute"
 S = "autograd.safety"
-K = "autograd.memory"
 MEMORY = ("tests/autograd/test_memory.py",)
 
 # fmt: off
@@ -104,17 +103,17 @@ MUTANTS = [
     Mutant(f"{E}:Op.call_backward", "gradients of frozen inputs are computed, too",
            "if spec is None:", "if False:", near=("tests/autograd/test_engine.py",)),
     Mutant(f"{S}:ChangesInPlace.before_backward", "a saved array that was changed in place goes unnoticed",
-           "memory.require_unchanged(op.saved_arrays, op.recorded_at, op)", "pass", near=MEMORY),
+           "require_unchanged(op.saved_arrays, op.recorded_at, op)", "pass", near=MEMORY),
     Mutant(f"{S}:CallSites.before_forward", "the first change after an op goes unnoticed",
-           "memory.clock.now", "memory.clock.now + 1", near=MEMORY),
-    Mutant(f"{K}:owner_of", "changes through a view go unnoticed", "while isinstance", "while False and isinstance",
+           "clock.now", "clock.now + 1", near=MEMORY),
+    Mutant(f"{S}:owner_of", "changes through a view go unnoticed", "while isinstance", "while False and isinstance",
            near=MEMORY),
-    Mutant(f"{K}:note_change", "the clock stands still", "clock.now += 1", "pass", near=MEMORY),
-    Mutant(f"{K}:note_change", "of several changes of an array the first alone is noted",
+    Mutant(f"{S}:note_change", "the clock stands still", "clock.now += 1", "pass", near=MEMORY),
+    Mutant(f"{S}:note_change", "of several changes of an array the first alone is noted",
            "_changes[key] = reference, clock.now", "_changes.setdefault(key, (reference, clock.now))", near=MEMORY),
-    Mutant(f"{K}:last_change", "a change is forgotten when it is looked up",
+    Mutant(f"{S}:last_change", "a change is forgotten when it is looked up",
            "known[1] if", "0 if", near=MEMORY),
-    Mutant(f"{K}:require_unchanged", "a change before an array was kept counts",
+    Mutant(f"{S}:require_unchanged", "a change before an array was kept counts",
            "last_change(array) > since", "last_change(array) >= since", near=MEMORY),
     Mutant(f"{U}:_change_in_place", "changes are not counted", "note_change(x.data)", "pass", near=MEMORY),
     Mutant(f"{E}:run_backward", "freed nodes do not say so",
@@ -129,5 +128,5 @@ MUTANTS = [
     Mutant(f"{C}:_Segment.refill", "the random state is not put back after the second run",
            "random.set_state(outer_state)", "pass"),
     Mutant(f"{C}:_Segment.refill", "arrays changed since the first run go unnoticed",
-           'memory.require_unchanged(read, self.began, "checkpoint()")', "pass"),
+           'safety.require_unchanged(read, self.began, "checkpoint()")', "pass"),
 ]

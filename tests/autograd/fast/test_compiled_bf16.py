@@ -7,7 +7,7 @@ pytest.importorskip("numba", reason="needs Numba")
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round as it does")
 
 import autograd as ag  # noqa: E402
-from autograd import Tensor, memory, random  # noqa: E402
+from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
 from autograd.fast import compiled_bf16, devices, narrow, recomputed  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
@@ -227,7 +227,7 @@ def test_an_array_that_was_changed_is_narrowed_again(in_use):
     x, w = Tensor(normal(4, 3)), leaf(normal(2, 3, seed=1))
     first = ag.linear(x, w)
     x.data *= 2
-    memory.note_change(x.data)
+    safety.note_change(x.data)
     second = ag.linear(x, w)
     g = normal(4, 2, seed=2)
     for y, factor in ((first, 0.5), (second, 1)):

@@ -13,7 +13,7 @@ from autograd import Op, Tensor, apply, checkpoint, random
 from autograd.fast import recomputed
 from autograd.inspect import memory, profile
 from autograd.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED
-from autograd.memory import clock, owner_of
+from autograd.safety import clock, owner_of
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.model.transformer import Transformer
 from minitf.training.optim import Adam

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, memory
+from autograd import Tensor, safety
 from autograd.fast import reduced
 from autograd.fast.cpu import CpuKernels
 from tests.helpers.leaves import check_gradients
@@ -418,7 +418,7 @@ def test_the_backward_pass_notices_that_an_optimizer_wrote_the_copy():
     y = ag.linear(x, w)
     copy = reduced.last(w.data)
     copy[...] = 5
-    memory.note_change(copy)
+    safety.note_change(copy)
     with pytest.raises(RuntimeError, match="changed in place"):
         y.backward(np.ones((2, 2)))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, memory
+from autograd import Tensor, safety
 from tests.helpers.leaves import agrees, check_gradients
 
 
@@ -105,4 +105,4 @@ def test_views_share_memory():
         *ag.split(x, 2),
     ):
         assert np.shares_memory(view.data, x.data)
-        assert memory.owner_of(view.data) is memory.owner_of(x.data)  # a change of one is noticed in the other
+        assert safety.owner_of(view.data) is safety.owner_of(x.data)  # a change of one is noticed in the other

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, memory, random
+from autograd import Tensor, random, safety
 from autograd.engine import Op
 from autograd.fast import kernels_on, recomputed
 from autograd.inspect.graph import SavedMemory
@@ -286,9 +286,9 @@ def steps_of_adam(dtype, accelerated):
             gradient = rng.standard_normal(parameter.shape).astype(dtype)
             parameter.grad = None if name == "unused" else Tensor(np.asfortranarray(gradient))
         norms.append(optimizer.gradient_norm())
-        before = memory.now()
+        before = safety.now()
         optimizer.step(0.1, gradient_scale=0.3)
-        assert [memory.last_change(p.data) > before for p in named.values()] == [True] * 4 + [False, True]
+        assert [safety.last_change(p.data) > before for p in named.values()] == [True] * 4 + [False, True]
     return norms, {name: p.data for name, p in named.items()} | optimizer.state_arrays()
 
 
