@@ -15,7 +15,8 @@ import pytest
 
 from minitf.app import commands
 from minitf.config import PRESETS
-from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
+from minitf.storage.locked_run import LockedRun
+from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.process import run_command
 from tests.helpers.fixtures import make_run, tiny_vocabulary
 from tests.helpers.runs import Child
@@ -94,7 +95,7 @@ def test_the_message_is_printed(folder, part):
         environment["PYTHONPATH"] = f"{folder / 'absent'}{os.pathsep}{ROOT}"
     run = folder / "runs" / "x"
     in_use = title == "The run is in use"
-    with RunDirectory.resume(run, load_config(run / CONFIG_NAME)) if in_use else nullcontext():
+    with LockedRun.resume(run, load_config(run / CONFIG_NAME)) if in_use else nullcontext():
         err = printed(folder, language, code, **environment)
     shutil.rmtree(folder / "runs" / "new", ignore_errors=True)
     pattern = ".*".join(re.escape(piece) for piece in message.split("…"))

@@ -20,6 +20,7 @@ from minitf.interchange.huggingface import PREFIX, downloaded
 from minitf.interchange.outgoing import LearnedModel
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
+from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.confined import confined
 from minitf.system.new_folders import new_folder, require_new
@@ -58,7 +59,7 @@ def _import(path: Path, positions: str | None, folder: Path, temporary: Path) ->
     """Write the run into an empty folder."""
     config, vocabulary, weights = read_foreign(path, positions)
     config = replace(config, output=folder.absolute())
-    with RunDirectory.create(temporary, config) as run:
+    with LockedRun.create(temporary, config) as run:
         vocabulary.save(run.path / vocabulary.file_name)
         origin = {"run": secrets.token_hex(16), "config": decisive_values(config)}
         state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}

@@ -14,6 +14,7 @@ from minitf.run.fine_tuning import StartingPoint, check_freeze, starting_point_o
 from minitf.run.start import assembled, open_shared, prepare_data
 from minitf.run.text_snapshots import texts_of_resumed
 from minitf.storage.checkpoints import Checkpoints, without_prefix
+from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import Say, set_up_device
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
@@ -43,7 +44,7 @@ def resume(
             texts = texts_of_resumed(config, RunDirectory.open(folder), say)
             if process.is_main_process:
                 _check_config(RunDirectory(folder), config, say, allow_config_edits)
-                directory = stack.enter_context(RunDirectory.resume(folder, config))
+                directory: RunDirectory = stack.enter_context(LockedRun.resume(folder, config))
                 for change in directory.environment_changes():
                     say(f"note: {change} since this run began; results may not be bit-identical")
             else:

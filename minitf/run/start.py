@@ -28,6 +28,7 @@ from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
 from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.locked_run import LockedRun
 from minitf.storage.log import NoLog, RunLog
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import os_errors_explained, require_regular
@@ -61,7 +62,7 @@ def start(config: RunConfig, process: SingleProcess, say: Say) -> Iterator[Run]:
                     check_texts(texts, config.errors, say)  # before the directory of the run exists
                 if config.task == "parsing":
                     check_trees(config.parsing, config.errors)
-                directory = stack.enter_context(RunDirectory.create(config.output, config))
+                directory: RunDirectory = stack.enter_context(LockedRun.create(config.output, config))
             else:
                 directory = open_shared(config.output)
             data = prepare_data(config, texts, directory, say, kept=None if beginning is None else beginning.vocabulary)

@@ -1,4 +1,4 @@
-"""The folder of a run: the paths of its files, and the lock of the process that writes them.
+"""The folder of a run: the paths of its files, and its configuration.
 
     config.json          the resolved configuration
     environment.json     versions of what the run was started with
@@ -10,27 +10,22 @@
     test.hypotheses      translations of the test text, once training is done
     lock                 held by the process that trains
 
-Reading needs no lock: every file is complete at any time, except for the last line of the log.
+Reading needs no lock: every file is complete at any time, except for the last line of the log. The process that trains
+holds one (locked_run.py).
 """
 
 import json
-import os
-import re
-import socket
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from shlex import quote
 from typing import Self, TypeVar
 
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
 from minitf.errors import UserError
-from minitf.system import portable
 from minitf.system.environment import changes, environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file
 from minitf.system.new_folders import require_inside
-from minitf.system.writing import OWNER_BYTES, HeldFolder, atomic_write, clear_away, owner_in, remove_leftovers
+from minitf.system.writing import atomic_write
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -42,20 +37,10 @@ LOG_NAME = "log.jsonl"
 LOCK_NAME = "lock"
 HYPOTHESES_NAME = "test.hypotheses"
 REPORT_NAME = "report.html"
-CONTENT_NAMES = (
-    CONFIG_NAME,
-    ENVIRONMENT_NAME,
-    VOCABULARY_NAME,
-    IMPORTED_VOCABULARY_NAME,
-    DATA_NAME,
-    CHECKPOINTS_NAME,
-    LOG_NAME,
-    REPORT_NAME,
-)
 
 
 class RunDirectory:
-    """The folder of one run, from `create`, `resume` (both hold its lock until `close`) or `open` (for reading)."""
+    """The folder of one run, from `open`; of a run that this process writes, `LockedRun` (locked_run.py)."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -66,45 +51,6 @@ class RunDirectory:
         self.log_path = self.path / LOG_NAME
         self.report_path = self.path / REPORT_NAME
         self.hypotheses_path = self.path / HYPOTHESES_NAME
-        self._held: HeldFolder | None = None
-
-    @classmethod
-    def create(cls, path: Path, config: RunConfig) -> Self:
-        """Create and lock the folder of a new run.
-
-        A run that ended before its first line of the log and its first checkpoint is replaced.
-
-        Raises: UserError if the folder holds a run or files of a run's names, or another process holds the lock.
-        """
-        run = cls(path)
-        with os_errors_explained(f"create the folder {path}"):
-            run.path.mkdir(parents=True, exist_ok=True)
-        run._acquire()
-        try:
-            run._make_room()
-            run._remove_leftovers()
-            run._write_environment()
-            save_config(run.config_path, config)  # last: a folder with a configuration is a run
-        except BaseException:
-            run.close()
-            raise
-        return run
-
-    @classmethod
-    def resume(cls, path: Path, config: RunConfig) -> Self:
-        """Lock the folder of a run to continue it; `config` is its own with values that may change.
-
-        Raises: UserError if there is no run, or another process holds the lock.
-        """
-        run = cls.open(path)
-        run._acquire()
-        try:
-            run._remove_leftovers()
-            save_config(run.config_path, config)
-        except BaseException:
-            run.close()
-            raise
-        return run
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -145,104 +91,6 @@ class RunDirectory:
         if not self.environment_path.exists():
             return [f"{ENVIRONMENT_NAME} has gone"]
         return changes(read_json_object(self.environment_path), environment_facts())
-
-    def _write_environment(self) -> None:
-        with atomic_write(self.environment_path) as file:
-            file.write(json.dumps(environment_facts(), indent=2).encode() + b"\n")
-
-    def _remove_leftovers(self) -> None:
-        """Delete the partial files of killed processes; only for the holder of the lock."""
-        with os_errors_explained(f"clean {self.path}"):
-            remove_leftovers(self.path, "|".join(map(re.escape, (*CONTENT_NAMES, HYPOTHESES_NAME))))
-
-    def _make_room(self) -> None:
-        """Clear the folder for a new run.  Raises: UserError if it holds results, or files of another program"""
-        found = [name for name in CONTENT_NAMES if (self.path / name).exists()]
-        if not found:
-            return
-        if not self._is_ours() or (CONFIG_NAME not in found and found != [ENVIRONMENT_NAME]):
-            raise UserError(f"{self.path} already contains {', '.join(found)}; empty it, or give another --output")
-        if self._has_learned():
-            resume = f"--resume {quote(str(self.path))}"
-            raise UserError(f"{self.path} already contains a run; continue it with {resume}, or give another --output")
-        self._clear()
-
-    def _is_ours(self) -> bool:
-        """Return whether `create` made the files here, and not another program that uses the same names."""
-        try:
-            if self.config_path.exists():
-                self.config()
-            return "minitf" in parse_json(read_small_file(self.environment_path))
-        except (OSError, ValueError, TypeError):
-            return False
-
-    def _has_learned(self) -> bool:
-        """Return whether there is a line of a log, or any file in the folder of checkpoints."""
-        with os_errors_explained(f"look into {self.path}"):
-            has_log = self.log_path.exists() and self.log_path.stat().st_size > 0
-            return has_log or (self.checkpoints_path.exists() and any(self.checkpoints_path.iterdir()))
-
-    def _clear(self) -> None:
-        with os_errors_explained(f"clear {self.path}"):
-            # in this order, so that the next process can clear what a killed one leaves
-            vocabularies = (VOCABULARY_NAME, IMPORTED_VOCABULARY_NAME)
-            parts = (DATA_NAME, CHECKPOINTS_NAME, REPORT_NAME, LOG_NAME, *vocabularies)
-            for name in (*parts, CONFIG_NAME, ENVIRONMENT_NAME):
-                clear_away(self.path / name)
-
-    # ---- Lock ----
-
-    def _acquire(self) -> None:
-        """Take the run's lock, which the kernel releases when this process ends, however it ends."""
-        with os_errors_explained(f"lock {self.path}"):
-            held = HeldFolder(self.path, LOCK_NAME)
-            try:
-                _lock(held.lock, self.path)
-                held.hold(f"process {os.getpid()} on {socket.gethostname()}")
-            except BaseException:
-                held.close()
-                raise
-        self._held = held
-
-    def close(self) -> None:
-        """Release the lock. Its file stays: deleting it would let two processes lock two files of one name."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-LOCK_TRIALS, LOCK_PAUSE_S = 5, 0.1
-"""`minitf report` holds the lock for an instant, to see whether another process does."""
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    for trial in range(LOCK_TRIALS):
-        try:
-            portable.lock(descriptor)
-            return
-        except BlockingIOError:
-            if trial < LOCK_TRIALS - 1:
-                time.sleep(LOCK_PAUSE_S)
-    holder = _holder(owner_in(portable.read_at(descriptor, OWNER_BYTES, 0)))
-    raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output")
-
-
-def _holder(written: str) -> str:
-    """Name the process that holds a lock, unless the one that the lock file names has ended."""
-    match = re.fullmatch(r"process (\d{1,9}) on (.*)", written)
-    if match is None:
-        return "another process"
-    if match[2] != socket.gethostname() or int(match[1]) == os.getpid():
-        return written
-    if portable.has_ended(int(match[1])):
-        return "another process that has opened its lock file (fuser shows which)"
-    return written
 
 
 Config = TypeVar("Config")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import DamagedCheckpointError, verify
+from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME, RunDirectory
 from tests.helpers.runs import Child, Ground, call, check, flip, start_or_resume
 from tests.torture.kills import Tally, check_one_error, program
@@ -346,7 +347,7 @@ def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
     ready, begun = os.pipe()
 
     def hold() -> int:
-        with RunDirectory.resume(run, RunDirectory.open(run).config()):
+        with LockedRun.resume(run, RunDirectory.open(run).config()):
             os.write(begun, b"x")
             os.read(go_on, 1)
         return 0

@@ -11,8 +11,8 @@ import pytest
 from minitf.app.pages import report as program
 from minitf.report import run_page
 from minitf.report.run_page import RunReport
+from minitf.storage.locked_run import LockedRun
 from minitf.storage.log import RunLog
-from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import run_command
 from minitf.training.optim import batch_loss
 from tests.helpers.pages import CONFIG, records
@@ -104,7 +104,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
         now[0] += 0.04  # what a write takes
 
     monkeypatch.setattr(run_page, "write_page", write)
-    with RunDirectory.create(tmp_path, CONFIG) as directory, RunLog(directory.log_path) as log:
+    with LockedRun.create(tmp_path, CONFIG) as directory, RunLog(directory.log_path) as log:
         report = RunReport(directory, CONFIG, parameters=7)
         start = now[0]
         for record in records(1000):
@@ -118,7 +118,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
 
 
 def test_a_process_without_the_log_writes_no_page(tmp_path):
-    with RunDirectory.create(tmp_path, CONFIG) as directory:
+    with LockedRun.create(tmp_path, CONFIG) as directory:
         RunReport(directory, CONFIG, parameters=7, writes=False).end("finished")
     assert not directory.report_path.exists()
 
@@ -128,7 +128,7 @@ def test_a_process_without_the_log_writes_no_page(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    with RunDirectory.create(tmp_path / "run", CONFIG) as directory, RunLog(directory.log_path) as log:
+    with LockedRun.create(tmp_path / "run", CONFIG) as directory, RunLog(directory.log_path) as log:
         for record in records(200):
             log.append(record)
     return directory
@@ -138,7 +138,7 @@ def test_the_page_can_be_made_anew(run, tmp_path, capfd):
     assert run_command(program, [str(run.path)]) == 0
     assert capfd.readouterr().out == f"{run.report_path}\n"
     assert status_of(run.path) == "stopped"
-    with RunDirectory.resume(run.path, CONFIG):
+    with LockedRun.resume(run.path, CONFIG):
         assert run_command(program, [str(run.path)]) == 0
         assert status_of(run.path) == "training"
     with RunLog(run.log_path) as log:
