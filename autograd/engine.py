@@ -18,59 +18,41 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from sys import getrefcount, modules
+from sys import modules
 from types import CodeType
-from typing import Any, ClassVar, NamedTuple, Union
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from autograd.backend import CPU, Backend, as_array, as_operand, backend_of, beside_bfloat16, is_floating, silent
+from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.devices import on_device
 from autograd.modes import state
-from autograd.tensor import Tensor, TensorLike, attach, new_tensor, note_change
-
-Array = Any  # numpy.ndarray or cupy.ndarray
-Edge = Union["Op", "Tensor", tuple["Op", int]]  # to a node's first output, to a leaf, or to another output of a node
-Key = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
+from autograd.tensor import (
+    Array,
+    Edge,
+    GradientSums,
+    Outline,
+    Tensor,
+    TensorLike,
+    attach,
+    edge_of,
+    key_of,
+    new_tensor,
+    outline_of,
+    spec_of,
+    split,
+    starting_gradient,
+)
 
 implementations: dict[str, dict[type[Op], type[Op]]] = {"cpu": {}, "cuda": {}}
 """The classes of each kind of device that compute in the place of plain ops: `autograd.fast` enters its own."""
 
 _order = itertools.count()
-_order_of = attrgetter("order")
-_accumulating = threading.Lock()
-_one = [np.empty(0)]
-ONE_OWNER = getrefcount(_one[0])  # of an object that only a list refers to, whatever this interpreter counts
-
-
-# ---- Nodes -------------------------------------------------------------------------------------------------------
-
-
-class Outline(NamedTuple):
-    """Shape and dtype of an array that a backward pass does not read."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-
-def _outline(a: Array) -> Outline:
-    return tuple.__new__(Outline, (a.shape, a.dtype))  # in a third of the time of `Outline(a.shape, a.dtype)`
 
 
 class _Kept(NamedTuple):
@@ -192,12 +174,6 @@ class Op:
         code, instruction = self.call_site
         return code.co_filename, next((n for a, b, n in code.co_lines() if a <= instruction < b and n), 0)
 
-    def call_forward(self, arrays: Sequence[Any], parameters: dict[str, Any]) -> Any:
-        """The result of `forward`: an array, or a tuple of several."""
-        if not self.is_plain:
-            return self.forward(*arrays, **parameters)
-        return self.forward(self.backend.xp, *arrays, **parameters)
-
     def call_backward(self, g_outputs: Sequence[Array], input_specs: Sequence[Outline | None]) -> list[Any]:
         """The results of `backward`: one for each input, None for an input that needs no gradient."""
         if self.is_plain:
@@ -274,7 +250,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     for call in events.before_forward:
         call(op, arrays)
     try:
-        result = op.call_forward(arrays, parameters)
+        result = op.forward(backend.xp, *arrays, **parameters) if op.is_plain else op.forward(*arrays, **parameters)
     except BaseException:
         for call in events.after_error:
             call(op)
@@ -323,7 +299,10 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
     """
     keeps = op._keeps.get(op.needs_gradient)
     if keeps is None:
-        keeps = op._keeps[op.needs_gradient] = _what_is_kept(type(op), op.needs_gradient)
+        needs = op.needs_gradient
+        places = op.places_read(needs)
+        inputs = tuple([(i, i + 1 in places) for i, needed in enumerate(needs) if i + 1 in places or not needed])
+        keeps = op._keeps[needs] = _Kept(needs, (None,) * (len(needs) + 1), 0 in places, inputs)
     op.needs_gradient = keeps.needs_gradient  # one object for all nodes
     if not (keeps.output or keeps.inputs):
         return keeps.nothing
@@ -332,14 +311,8 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
         kept[0] = outputs[0].data
     for i, is_read in keeps.inputs:
         a = arrays[i]
-        kept[i + 1] = a if is_read or not hasattr(a, "dtype") else _outline(a)
+        kept[i + 1] = a if is_read or not hasattr(a, "dtype") else outline_of(a)
     return tuple(kept)
-
-
-def _what_is_kept(op_class: type[Op], needs_gradient: tuple[bool, ...]) -> _Kept:
-    places = op_class.places_read(needs_gradient)
-    inputs = [(i, i + 1 in places) for i, needed in enumerate(needs_gradient) if i + 1 in places or not needed]
-    return _Kept(needs_gradient, (None,) * (len(needs_gradient) + 1), 0 in places, tuple(inputs))
 
 
 def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
@@ -349,7 +322,7 @@ def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
         op._saved = _kept(op, arrays, outputs)
     specs: list[Outline] = []
     for y in outputs:
-        spec = _outline(y.data)
+        spec = outline_of(y.data)
         if is_floating(spec[1]):
             y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
         elif spec[1].kind not in "biu":
@@ -359,28 +332,6 @@ def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
             )
         specs.append(spec)
     op.output_specs = tuple(specs)
-
-
-def edge_of(x: Tensor) -> Edge:
-    """Return the edge that leads to a Tensor: to the op that made it, or to the leaf itself."""
-    return x if x._edge is None else x._edge
-
-
-def split(edge: Edge) -> tuple[Op | Tensor, int]:
-    """Return the op or leaf that an edge leads to, and the number of its output."""
-    return edge if isinstance(edge, tuple) else (edge, 0)
-
-
-def spec_of(edge: Edge) -> Outline:
-    """Shape and dtype of the output, or of the leaf, that an edge leads to."""
-    if isinstance(edge, Op):
-        return edge.output_specs[0]
-    return _outline(edge.data) if isinstance(edge, Tensor) else edge[0].output_specs[edge[1]]
-
-
-def key_of(edge: Edge) -> Key:
-    """Return a key by which equal edges are equal in dictionaries."""
-    return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------
@@ -417,7 +368,7 @@ def run_backward(
     *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
     nodes, arrivals = plan(outputs, wanted)
-    sums = _Sums(arrivals, wanted)
+    sums = GradientSums(arrivals, wanted)
     for output, g in zip(outputs, gradients, strict=True):
         if id(split(edge_of(output))[0]) in arrivals:
             sums.add(edge_of(output), [g], 0)
@@ -465,33 +416,6 @@ def backward(
 attach(backward=backward)
 
 
-def starting_gradient(output: Tensor, gradient: Any) -> Array:
-    """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
-
-    Raises: RuntimeError if `output` has no graph, or several elements and no `gradient`; ValueError on a wrong shape.
-    """
-    if not output.requires_grad:
-        raise RuntimeError(
-            "backward() of a Tensor that does not depend on any Tensor with requires_grad=True: set it on the inputs; "
-            "if this Tensor is a gradient, compute it with create_graph=True"
-        )
-    xp = backend_of([output.data]).xp
-    if gradient is None:
-        if output.size != 1:
-            raise RuntimeError(
-                f"backward() without a gradient needs a single element, this Tensor has shape {output.shape}; "
-                "reduce it (for example .sum()) or pass gradient="
-            )
-        return xp.ones(output.shape, output.dtype)
-    g = gradient.data if isinstance(gradient, Tensor) else as_array(gradient)
-    if g.dtype.kind == "c":
-        raise TypeError(f"gradient is complex, the Tensor is {output.dtype}; its imaginary part would be lost")
-    g = xp.asarray(g, dtype=output.dtype)
-    if g.shape != output.shape:
-        raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
-    return g
-
-
 def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
     """The nodes to visit, newest first, and the number of gradients that each of them and each leaf receives.
 
@@ -499,7 +423,7 @@ def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[li
     """
     starts: Sequence[Edge | None] = [edge_of(output) for output in outputs]
     nodes, arrivals = reachable(starts)
-    nodes.sort(key=_order_of, reverse=True)
+    nodes.sort(key=attrgetter("order"), reverse=True)
     if wanted is not None:
         follow = {id(split(edge_of(x))[0]) for x in wanted}
         for node in reversed(nodes):
@@ -535,99 +459,6 @@ def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
                 nodes.append(target)
                 groups.append(target._edges)
     return nodes, counts
-
-
-def ancestors(results: Sequence[Tensor]) -> list[Op | Tensor]:
-    """All nodes and leaves that `results` depend on, inputs before the ops that use them."""
-    nodes, _ = reachable([edge_of(x) for x in results])
-    found: dict[int, Op | Tensor] = {id(x): x for x in results if x.op is None}
-    for node in sorted(nodes, key=_order_of):
-        found |= {id(edge[0]): edge[0] for edge in node.edges if edge is not None}
-        found[id(node)] = node
-    return list(found.values())
-
-
-class _Sums:
-    """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
-
-    An array is added to in place if nothing but this object refers to it, and it is not a view.  A gradient need not be
-    an array: what `np.add` can add to an array, and what can be made an array, will do.
-    """
-
-    def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
-        self.sums: dict[Key, Array] = {}
-        self.arrivals = arrivals  # gradients that each leaf still waits for
-        self.targets = None if wanted is None else {key_of(edge_of(x)) for x in wanted}
-        self.captured: dict[Key, Array] = {}  # complete gradients of the targets
-
-    def add(self, edge: Edge, gradients: list[Any], i: int) -> None:
-        """Move `gradients[i]` out of the list and add it to what has come along `edge`."""
-        sums = self.sums
-        key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
-        if key not in sums:
-            sums[key] = gradients[i]
-        elif self.owns(key):
-            sums[key] = np.add(sums[key], gradients[i], out=sums[key])
-        else:
-            added = np.add(sums[key], gradients[i])
-            added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
-            for call in state.events.after_allocation:
-                call(added)
-            sums[key] = added
-        gradients[i] = None
-        if isinstance(edge, Tensor):
-            self.arrivals[id(edge)] -= 1
-            if not self.arrivals[id(edge)]:  # complete: no node left to visit leads to this leaf
-                self.finish(edge)
-
-    def owns(self, key: Key) -> bool:
-        """Whether a sum may be changed in place: it is not a view, and only `sums` refers to it."""
-        return getrefcount(self.sums[key]) == ONE_OWNER and self.sums[key].base is None
-
-    def take(self, node: Op) -> list[Array]:
-        """The complete gradients of a node's outputs."""
-        if node.hooks or self.targets or len(node.output_specs) > 1:
-            return [self._complete(node, index) for index in range(len(node.output_specs))]
-        return [_as_array(self.sums.pop(id(node)), node.backend)]
-
-    def _complete(self, node: Op, index: int) -> Array:
-        """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
-        key = (id(node), index) if index else id(node)
-        owned = key in self.sums and self.owns(key)
-        total = g = self.sums.pop(key, None)
-        if total is None:
-            g = node.xp.zeros(*node.output_specs[index])
-        elif type(g) is not ndarray:
-            total = g = _as_array(g, node.backend)
-        if node.hooks and index in node.hooks:
-            g = node.hooks[index].run(new_tensor(g)).data
-        if self.targets and key in self.targets:  # copied if anything else may refer to it
-            self.captured[key] = g if g is total and owned else g.copy()
-        return g
-
-    def finish(self, leaf: Tensor) -> None:
-        """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
-        owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
-        g = _as_array(self.sums.pop(id(leaf)), None if "cupy" not in modules else backend_of([leaf.data]))
-        if leaf.hooks:
-            g = leaf.hooks.run(new_tensor(g)).data
-        for call in state.events.after_leaf:
-            call(leaf, g)
-        if self.targets is not None:
-            self.captured[id(leaf)] = g if owned else g.copy()
-            return
-        with _accumulating:  # threads may share a leaf
-            if leaf.grad is None:
-                leaf.grad = new_tensor(g if owned else g.copy())
-            else:
-                leaf.grad.data[...] += g
-                note_change(leaf.grad.data)
-        for grad_hook in list(leaf.grad_hooks or ()):
-            grad_hook(leaf)
-
-
-def _as_array(g: Any, backend: Backend | None) -> Array:
-    return g if type(g) is ndarray else (backend or CPU).asarray(g)
 
 
 def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:

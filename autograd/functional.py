@@ -11,16 +11,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from autograd import ops
 from autograd.backend import as_array, backend_of
-from autograd.engine import Op, apply, edge_of, reachable, run_backward, starting_gradient
+from autograd.engine import Op, apply, reachable, run_backward
 from autograd.higher_order import cotangent, run_recorded_backward
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
-from autograd.tensor import Tensor, TensorLike, new_tensor
+from autograd.tensor import Tensor, TensorLike, edge_of, new_tensor, starting_gradient
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 Function = Callable[..., Any]
@@ -244,6 +245,16 @@ def _depends_on_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> b
     nodes, _ = reachable(starts)
     edges = itertools.chain(starts, *[node._edges for node in nodes])
     return any(isinstance(edge, Tensor) and id(edge) not in known for edge in edges)
+
+
+def ancestors(results: Sequence[Tensor]) -> list[Op | Tensor]:
+    """All nodes and leaves that `results` depend on, inputs before the ops that use them."""
+    nodes, _ = reachable([edge_of(x) for x in results])
+    found: dict[int, Op | Tensor] = {id(x): x for x in results if x.op is None}
+    for node in sorted(nodes, key=attrgetter("order")):
+        found |= {id(edge[0]): edge[0] for edge in node.edges if edge is not None}
+        found[id(node)] = node
+    return list(found.values())
 
 
 def _argument(x: Any) -> Tensor:

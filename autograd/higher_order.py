@@ -15,22 +15,10 @@ import numpy as np
 
 from autograd import ops
 from autograd.backend import silent
-from autograd.engine import (
-    Edge,
-    Key,
-    Op,
-    Outline,
-    apply,
-    backward_pass_events,
-    edge_of,
-    key_of,
-    plan,
-    split,
-    unbroadcast,
-)
+from autograd.engine import Op, apply, backward_pass_events, plan, unbroadcast
 from autograd.modes import enable_grad, state
 from autograd.ops.products import Matmul
-from autograd.tensor import Tensor, attach, new_tensor
+from autograd.tensor import Edge, Key, Outline, Tensor, attach, edge_of, key_of, new_tensor, split
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 

@@ -6,13 +6,17 @@ NumPy arrays, `unrecorded` comparisons and changes in place, `hooks` what a back
 
 from __future__ import annotations
 
+import math
+import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from sys import getrefcount, modules
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy import ndarray
 
-from autograd.backend import as_array, is_floating
+from autograd.backend import CPU, Backend, as_array, backend_of, is_floating
 from autograd.modes import is_grad_enabled, state
 
 if TYPE_CHECKING:
@@ -29,6 +33,10 @@ TensorLike: TypeAlias = (
 TensorOrArray: TypeAlias = "Tensor | np.ndarray[Any, Any]"
 """The input of an op that reads shapes first.  Arrays of CuPy, which has no types, pass everywhere."""
 
+
+Edge: TypeAlias = Any  # to a node's first output, the `Op`; to a leaf, the Tensor; to another output, (`Op`, index)
+Key: TypeAlias = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
+Array = Any  # numpy.ndarray or cupy.ndarray
 
 other_names: dict[str, str] = {}
 """Attributes of other libraries' arrays, and what to write here: `autograd.numpy_calls` enters them."""
@@ -209,6 +217,170 @@ def attach(**methods: Any) -> None:
     """Add methods to Tensor: the ops are defined in modules that import it."""
     for name, method in methods.items():
         setattr(Tensor, name, method)
+
+
+# ---- The graph: what edges lead to, and what it keeps of an array ----
+
+
+class Outline(NamedTuple):
+    """Shape and dtype of an array that a backward pass does not read."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+
+def outline_of(a: Array) -> Outline:
+    """Shape and dtype of an array."""
+    return tuple.__new__(Outline, (a.shape, a.dtype))  # in a third of the time of `Outline(a.shape, a.dtype)`
+
+
+def edge_of(x: Tensor) -> Edge:
+    """Return the edge that leads to a Tensor: to the op that made it, or to the leaf itself."""
+    return x if x._edge is None else x._edge
+
+
+def split(edge: Edge) -> tuple[Any, int]:
+    """Return the op or leaf that an edge leads to, and the number of its output."""
+    return edge if isinstance(edge, tuple) else (edge, 0)
+
+
+def key_of(edge: Edge) -> Key:
+    """Return a key by which equal edges are equal in dictionaries."""
+    return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
+
+
+def spec_of(edge: Edge) -> Outline:
+    """Shape and dtype of the output, or of the leaf, that an edge leads to."""
+    if isinstance(edge, tuple):
+        return edge[0].output_specs[edge[1]]
+    return outline_of(edge.data) if isinstance(edge, Tensor) else edge.output_specs[0]
+
+
+# ---- Gradients on their way back to Tensors ----
+
+_accumulating = threading.Lock()
+_one = [np.empty(0)]
+ONE_OWNER = getrefcount(_one[0])  # of an object that only a list refers to, whatever this interpreter counts
+
+
+def starting_gradient(output: Tensor, gradient: Any) -> Array:
+    """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
+
+    Raises: RuntimeError if `output` has no graph, or several elements and no `gradient`; ValueError on a wrong shape.
+    """
+    if not output.requires_grad:
+        raise RuntimeError(
+            "backward() of a Tensor that does not depend on any Tensor with requires_grad=True: set it on the inputs; "
+            "if this Tensor is a gradient, compute it with create_graph=True"
+        )
+    xp = backend_of([output.data]).xp
+    if gradient is None:
+        if output.size != 1:
+            raise RuntimeError(
+                f"backward() without a gradient needs a single element, this Tensor has shape {output.shape}; "
+                "reduce it (for example .sum()) or pass gradient="
+            )
+        return xp.ones(output.shape, output.dtype)
+    g = gradient.data if isinstance(gradient, Tensor) else as_array(gradient)
+    if g.dtype.kind == "c":
+        raise TypeError(f"gradient is complex, the Tensor is {output.dtype}; its imaginary part would be lost")
+    g = xp.asarray(g, dtype=output.dtype)
+    if g.shape != output.shape:
+        raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
+    return g
+
+
+class GradientSums:
+    """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
+
+    An array is added to in place if nothing but this object refers to it, and it is not a view.  A gradient need not be
+    an array: what `np.add` can add to an array, and what can be made an array, will do.
+    """
+
+    def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
+        self.sums: dict[Key, Array] = {}
+        self.arrivals = arrivals  # gradients that each leaf still waits for
+        self.targets = None if wanted is None else {key_of(edge_of(x)) for x in wanted}  # whose gradients are captured
+        self.captured: dict[Key, Array] = {}  # complete gradients of the targets
+
+    def add(self, edge: Edge, gradients: list[Any], i: int) -> None:
+        """Move `gradients[i]` out of the list and add it to what has come along `edge`."""
+        sums = self.sums
+        key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
+        if key not in sums:
+            sums[key] = gradients[i]
+        elif self.owns(key):
+            sums[key] = np.add(sums[key], gradients[i], out=sums[key])
+        else:
+            added = np.add(sums[key], gradients[i])
+            added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
+            for call in state.events.after_allocation:
+                call(added)
+            sums[key] = added
+        gradients[i] = None
+        if isinstance(edge, Tensor):
+            self.arrivals[id(edge)] -= 1
+            if not self.arrivals[id(edge)]:  # complete: no node left to visit leads to this leaf
+                self.finish(edge)
+
+    def owns(self, key: Key) -> bool:
+        """Whether a sum may be changed in place: it is not a view, and only `sums` refers to it."""
+        return getrefcount(self.sums[key]) == ONE_OWNER and self.sums[key].base is None
+
+    def take(self, node: Any) -> list[Array]:
+        """The complete gradients of a node's outputs."""
+        if node.hooks or self.targets or len(node.output_specs) > 1:
+            return [self._complete(node, index) for index in range(len(node.output_specs))]
+        return [_as_array(self.sums.pop(id(node)), node.backend)]
+
+    def _complete(self, node: Any, index: int) -> Array:
+        """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
+        key = (id(node), index) if index else id(node)
+        owned = key in self.sums and self.owns(key)
+        total = g = self.sums.pop(key, None)
+        if total is None:
+            g = node.xp.zeros(*node.output_specs[index])
+        elif type(g) is not ndarray:
+            total = g = _as_array(g, node.backend)
+        if node.hooks and index in node.hooks:
+            g = node.hooks[index].run(new_tensor(g)).data
+        if self.targets and key in self.targets:  # copied if anything else may refer to it
+            self.captured[key] = g if g is total and owned else g.copy()
+        return g
+
+    def finish(self, leaf: Tensor) -> None:
+        """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
+        owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
+        g = _as_array(self.sums.pop(id(leaf)), None if "cupy" not in modules else backend_of([leaf.data]))
+        if leaf.hooks:
+            g = leaf.hooks.run(new_tensor(g)).data
+        for call in state.events.after_leaf:
+            call(leaf, g)
+        if self.targets is not None:
+            self.captured[id(leaf)] = g if owned else g.copy()
+            return
+        with _accumulating:  # threads may share a leaf
+            if leaf.grad is None:
+                leaf.grad = new_tensor(g if owned else g.copy())
+            else:
+                leaf.grad.data[...] += g
+                note_change(leaf.grad.data)
+        for grad_hook in list(leaf.grad_hooks or ()):
+            grad_hook(leaf)
+
+
+def _as_array(g: Any, backend: Backend | None) -> Array:
+    return g if type(g) is ndarray else (backend or CPU).asarray(g)
 
 
 # ---- Arguments of ops: what they may be, and as what they are taken ----

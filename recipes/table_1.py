@@ -27,7 +27,8 @@ import resumable  # first: it finds minitf without an installation
 
 import autograd as ag
 from autograd import Tensor
-from autograd.engine import Op, ancestors
+from autograd.engine import Op
+from autograd.functional import ancestors
 from autograd.inspect import memory, profile
 from benchmarks.side_by_side import machine
 from minitf.config import TransformerConfig

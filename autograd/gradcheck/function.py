@@ -190,7 +190,7 @@ class CheckedFunction:
         """Warn of Tensors that the outputs depend on, require a gradient, and are not among the inputs."""
         known = {id(x) for x in self.tensors}
         others: list[str] = []
-        for node in engine.ancestors([y for y in outputs if y.requires_grad]):
+        for node in functional.ancestors([y for y in outputs if y.requires_grad]):
             if isinstance(node, Wrapped):
                 others += node.unchecked()
             elif isinstance(node, Tensor) and id(node) not in known:

@@ -174,6 +174,7 @@ KERNEL_TESTS = ["tests/autograd/fast/test_cpu.py", "tests/autograd/fast/test_pla
 SEVERAL = {
     "autograd.recompute": ["tests/autograd/test_recompute.py"],
     "autograd.engine": [f"tests/autograd/test_{name}.py" for name in ("hooks", "memory", "borrowed")],
+    "autograd.tensor": [f"tests/autograd/test_{name}.py" for name in ("engine", "hooks", "memory", "borrowed")],
     "autograd.modes": ["tests/autograd/test_engine.py"],
     "autograd.ops.arithmetic": ["tests/autograd/ops/test_elementwise.py"],
     "autograd.unrecorded": ["tests/autograd/test_memory.py", "tests/autograd/test_tensor.py"],
@@ -248,6 +249,7 @@ def _ways(module: str) -> tuple[str, ...]:
     return {
         "autograd.backend": ("plainly", "alone"),
         "autograd.engine": ("alone", "plainly"),
+        "autograd.tensor": ("alone", "plainly"),
         "autograd.fast.blocks": ("alone", "in blocks"),
         "autograd.fast.cpu": ("alone", "in blocks"),
         "autograd.fast.cpu_forward": ("alone", "in blocks"),

@@ -3,6 +3,7 @@
 from tests.mutants.damage import Mutant
 
 E = "autograd.engine"
+X = "autograd.tensor"
 U = "autograd.unrecorded"
 H = "autograd.hooks"
 C = "autograd.recompute"
@@ -12,22 +13,22 @@ MEMORY = ("tests/autograd/test_memory.py",)
 # fmt: off
 MUTANTS = [
     # ---- Sums of gradients, and whose arrays they are ----
-    Mutant(f"{E}:_Sums.add", "a second gradient overwrites the first",
+    Mutant(f"{X}:GradientSums.add", "a second gradient overwrites the first",
            "added = np.add(sums[key], gradients[i])", "added = gradients[i]", near=("Concatenate",)),
-    Mutant(f"{E}:_Sums.add", "a third gradient is lost",
+    Mutant(f"{X}:GradientSums.add", "a third gradient is lost",
            "sums[key] = np.add(sums[key], gradients[i], out=sums[key])", "pass", near=("Multiply",)),
-    Mutant(f"{E}:_Sums.add", "a borrowed gradient is taken for the engine's own",
+    Mutant(f"{X}:GradientSums.add", "a borrowed gradient is taken for the engine's own",
            "elif self.owns(key):", "elif True:", near=("Concatenate",)),
-    Mutant(f"{E}:_Sums.owns", "every gradient that is not a view is taken for the engine's own",
+    Mutant(f"{X}:GradientSums.owns", "every gradient that is not a view is taken for the engine's own",
            "getrefcount(self.sums[key]) == ONE_OWNER", "True", near=("Add",)),
-    Mutant(f"{E}:_Sums.owns", "views are taken for arrays of the engine's own",
+    Mutant(f"{X}:GradientSums.owns", "views are taken for arrays of the engine's own",
            "self.sums[key].base is None", "True", near=("Concatenate",)),
-    Mutant(f"{E}:_Sums.owns", "an array with one more owner is taken for the engine's own",
+    Mutant(f"{X}:GradientSums.owns", "an array with one more owner is taken for the engine's own",
            "== ONE_OWNER", "<= ONE_OWNER + 1", near=("tests/autograd/test_borrowed.py",)),
     # ---- The walk ----
     Mutant(f"{E}:plan", "the oldest node first", "reverse=True", "reverse=False", near=("Multiply",)),
     Mutant(f"{E}:plan", "nodes in the order in which they were found",
-           "nodes.sort(key=_order_of, reverse=True)", "pass", near=("Multiply",)),
+           'nodes.sort(key=attrgetter("order"), reverse=True)', "pass", near=("Multiply",)),
     Mutant(f"{E}:reachable", "a leaf is finished by the first incoming gradient",
            "counts[key] = count + 1", "counts[key] = 1", near=("Multiply",)),
     Mutant(f"{E}:plan", "grad() runs nodes that do not lead to its inputs",
@@ -35,7 +36,7 @@ MUTANTS = [
            near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{E}:_record", "gradients of all outputs go to the first", "(op, len(specs)) if specs else op", "op",
            near=("Split",)),
-    Mutant(f"{E}:_Sums._complete", "an output that nobody used gets ones",
+    Mutant(f"{X}:GradientSums._complete", "an output that nobody used gets ones",
            "node.xp.zeros(", "node.xp.ones(", near=("Split",)),
     Mutant(f"{E}:_node_backward", "an input whose gradient is None gets ones",
            "g = node.xp.zeros(shape, dtype)", "g = node.xp.ones(shape, dtype)",
@@ -44,7 +45,7 @@ MUTANTS = [
            "if True in op.needs_gradient:", "if op.needs_gradient[:1] == (True,):", near=("Multiply",)),
     Mutant(f"{E}:_record", "integers carry a gradient",
            "if is_floating(spec[1]):", "if is_floating(spec[1]) or spec[1].kind == 'i':"),
-    Mutant(f"{E}:starting_gradient", "backward() of a single element starts from 2",
+    Mutant(f"{X}:starting_gradient", "backward() of a single element starts from 2",
            "xp.ones(output.shape, output.dtype)", "xp.full(output.shape, 2, output.dtype)"),
     # ---- Broadcasting, shapes, dtypes ----
     Mutant(f"{E}:unbroadcast", "mean for sum over broadcast axes", "g.sum(axis", "g.mean(axis", near=("Add",)),
@@ -59,24 +60,24 @@ MUTANTS = [
     Mutant(f"{E}:Op.call_backward", "too many gradients go on",
            "if len(found) != len(input_specs):", "if len(found) < len(input_specs):"),
     # ---- Leaves and results ----
-    Mutant(f"{E}:_Sums.finish", "a second backward pass overwrites the first",
+    Mutant(f"{X}:GradientSums.finish", "a second backward pass overwrites the first",
            "leaf.grad.data[...] += g", "leaf.grad.data[...] = g"),
-    Mutant(f"{E}:_Sums.finish", "a leaf keeps an array that is in other hands",
+    Mutant(f"{X}:GradientSums.finish", "a leaf keeps an array that is in other hands",
            "leaf.grad = new_tensor(g if owned else g.copy())", "leaf.grad = new_tensor(g)"),
-    Mutant(f"{E}:_Sums.finish", "grad() returns an array that is in other hands",
+    Mutant(f"{X}:GradientSums.finish", "grad() returns an array that is in other hands",
            "self.captured[id(leaf)] = g if owned else g.copy()",
            "self.captured[id(leaf)] = g", near=("tests/autograd/test_borrowed.py",)),
-    Mutant(f"{E}:_Sums.finish", "grad() adds to the leaves as well",
+    Mutant(f"{X}:GradientSums.finish", "grad() adds to the leaves as well",
            "            return\n", "", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{E}:_Sums._complete", "grad() returns an intermediate gradient that is in other hands",
+    Mutant(f"{X}:GradientSums._complete", "grad() returns an intermediate gradient that is in other hands",
            "g if g is total and owned else g.copy()",
            "g", near=("tests/autograd/test_hooks.py",)),
     # ---- Hooks ----
-    Mutant(f"{E}:_Sums.finish", "hooks of a leaf run twice", "leaf.hooks.run(new_tensor(g)).data",
+    Mutant(f"{X}:GradientSums.finish", "hooks of a leaf run twice", "leaf.hooks.run(new_tensor(g)).data",
            "leaf.hooks.run(leaf.hooks.run(new_tensor(g))).data", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{E}:_Sums.finish", "what a hook may keep is taken for the engine's own",
+    Mutant(f"{X}:GradientSums.finish", "what a hook may keep is taken for the engine's own",
            " and not leaf.hooks", "", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{E}:_Sums.finish", "hooks after the sum do not run",
+    Mutant(f"{X}:GradientSums.finish", "hooks after the sum do not run",
            "leaf.grad_hooks or ()", "()", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{H}:Hooks.run", "a hook changes the dtype of a gradient",
            "new if new.dtype == g.dtype else new.astype(g.dtype)", "new", near=("tests/autograd/test_hooks.py",)),
@@ -86,7 +87,7 @@ MUTANTS = [
            "g = new if", "new if", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{H}:Hooks.run", "only the first hook runs",
            "in list(self):", "in list(self)[:1]:", near=("tests/autograd/test_hooks.py",)),
-    Mutant(f"{E}:_Sums._complete", "hooks of intermediate Tensors do not run",
+    Mutant(f"{X}:GradientSums._complete", "hooks of intermediate Tensors do not run",
            "g = node.hooks[index].run(new_tensor(g)).data",
            "pass", near=("tests/autograd/test_hooks.py",)),
     Mutant(f"{H}:retain_grad", "a second pass overwrites what was retained",
@@ -99,7 +100,8 @@ MUTANTS = [
     Mutant(f"{E}:_kept", "the output is not kept", "if keeps.output and not op._several:",
            "if False:", near=("Exp",)),
     Mutant(f"{E}:_kept", "of a constant that is not read, not even the shape is known",
-           'a if is_read or not hasattr(a, "dtype") else _outline(a)', "a if is_read else None", near=("Concatenate",)),
+           'a if is_read or not hasattr(a, "dtype") else outline_of(a)',
+           "a if is_read else None", near=("Concatenate",)),
     Mutant(f"{E}:Op.call_backward", "gradients of frozen inputs are computed, too",
            "if spec is None:", "if False:", near=("tests/autograd/test_engine.py",)),
     Mutant(f"{S}:ChangesInPlace.before_backward", "a saved array that was changed in place goes unnoticed",

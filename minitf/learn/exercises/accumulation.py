@@ -13,7 +13,7 @@ A sum that `add` has made itself belongs to nobody else: from the third gradient
 array. `owned` is the set of keys whose sums `add` has made.
 
 Shapes: sums, a dict; owned, a set; key; g, an array -> None
-Source: `_Sums` in `autograd/engine.py`
+Source: `GradientSums` in `autograd/tensor.py`
 """
 
 import numpy as np
