@@ -1,104 +1,26 @@
-"""Context managers for the ops of a block: whether they are recorded, and which observers are called."""
+"""Context managers for the ops of a block: whether they are recorded.  Observers of ops have observers.py."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ContextDecorator, contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
 
-Array = Any  # numpy.ndarray or cupy.ndarray
 
-
-# ---- Observers ----
-
-
-class Observer:
-    """Base class of objects whose methods are called around every op, such as the profiler and `checkpoint`.
-
-    Observers nest: `before_…` methods are called from the outermost observer to the innermost, `after_…` methods in the
-    reverse order.  `op` is the `Op` of the call, the node of the graph if the call is recorded.
-    """
-
-    def before_forward(self, op: Any, arrays: Sequence[Array]) -> None:
-        """`op` is about to compute its outputs from `arrays`."""
-
-    def after_forward(self, op: Any, outputs: Sequence[Array]) -> None:
-        """`op` has computed `outputs`; it is not recorded yet."""
-
-    def after_error(self, op: Any) -> None:
-        """The forward pass of `op` has raised an error, which the caller will get."""
-
-    def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """`op`, called with `inputs`, is now a node of the graph; the arrays that it keeps are `op.saved_arrays`."""
-
-    def before_backward_pass(self) -> None:
-        """A backward pass begins."""
-
-    def before_backward(self, op: Any, g_outputs: Sequence[Array]) -> None:
-        """`op` is about to compute the gradients of its inputs from `g_outputs`."""
-
-    def after_backward(self, op: Any, g_inputs: Sequence[Array | None]) -> None:
-        """`op` has computed `g_inputs`; they are checked, and summed over broadcast axes."""
-
-    def after_allocation(self, gradient: Array) -> None:
-        """`gradient` is an array that the engine made: a sum of gradients."""
-
-    def after_change(self, array: Array) -> None:
-        """Elements of `array` were changed in place, through a Tensor or by an optimizer."""
-
-    def after_leaf(self, leaf: Any, gradient: Array) -> None:
-        """`gradient` is the complete gradient of `leaf` in this backward pass."""
-
-    def after_backward_pass(self) -> None:
-        """The backward pass has ended, perhaps in an error."""
-
-
-EVENTS = tuple([name for name in vars(Observer) if not name.startswith("_")])
-
-
-class Events:
-    """The methods to call for each event: those that the observers define."""
-
-    __slots__ = EVENTS
-
-    def __init__(self, observers: Sequence[Observer]):
-        for event in EVENTS:
-            methods = [getattr(o, event) for o in observers if getattr(type(o), event) is not getattr(Observer, event)]
-            setattr(self, event, tuple(methods if event.startswith("before") else methods[::-1]))
-
-
-class _ThreadState(threading.local):
+class ThreadState(threading.local):
     """The modes of each thread; what a thread has not set is what the class has."""
 
     recording = True
-    observers: tuple[Observer, ...] = ()  # of the `with observe(…)` blocks, outermost first
-    events: Any = Events(())
+    observers: tuple[Any, ...] = ()  # of the `with observe(…)` blocks, outermost first
+    events: Any  # `Events` of observers.py, which sets it
 
 
-state = _ThreadState()
-_installed: list[Observer] = []
+state = ThreadState()
 
 
-def install(observer: Observer) -> None:
-    """Call `observer` around every op of every thread from now on, before the observers of any block."""
-    _installed.append(observer)
-    _ThreadState.events = Events(_installed)
-
-
-@contextmanager
-def observe(observer: Observer) -> Iterator[Observer]:
-    """Context manager: call `observer` around every op of this thread, in addition to the observers around it."""
-    observers = (*state.observers, observer)
-    with _Setting("observers", observers), _Setting("events", Events([*_installed, *observers])):
-        yield observer
-
-
-# ---- Recording ----
-
-
-class _Setting(ContextDecorator):
+class Setting(ContextDecorator):
     """Context manager and decorator: one of the modes of this thread has another value inside."""
 
     def __init__(self, name: str, value: Any):
@@ -113,8 +35,8 @@ class _Setting(ContextDecorator):
     def __exit__(self, *_: object) -> None:
         setattr(state, self.name, self.before.pop())
 
-    def _recreate_cm(self) -> _Setting:
-        return _Setting(self.name, self.value)  # of its own for each call: calls may run in several threads
+    def _recreate_cm(self) -> Setting:
+        return Setting(self.name, self.value)  # of its own for each call: calls may run in several threads
 
     def __call__(self, function: Callable) -> Any:
         if isgeneratorfunction(function) or iscoroutinefunction(function) or isasyncgenfunction(function):
@@ -125,14 +47,14 @@ class _Setting(ContextDecorator):
         return super().__call__(function)
 
 
-def no_grad() -> _Setting:
+def no_grad() -> Setting:
     """Context manager and decorator: ops inside are not recorded and save nothing."""
-    return _Setting("recording", False)
+    return Setting("recording", False)
 
 
-def enable_grad() -> _Setting:
+def enable_grad() -> Setting:
     """Context manager and decorator: record ops, also inside a `no_grad` block."""
-    return _Setting("recording", True)
+    return Setting("recording", True)
 
 
 def is_grad_enabled() -> bool:

@@ -15,8 +15,9 @@ from typing import Any
 
 from numpy import ndarray
 
-from autograd import modes
-from autograd.modes import Observer, state
+from autograd import observers
+from autograd.modes import state
+from autograd.observers import Observer
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -47,8 +48,8 @@ class ChangesInPlace(Observer):
 
 def install() -> None:
     """Watch every op of the process from now on."""
-    modes.install(CallSites())
-    modes.install(ChangesInPlace())
+    observers.install(CallSites())
+    observers.install(ChangesInPlace())
 
 
 # ---- Changes in place ----

@@ -10,7 +10,7 @@ import pytest
 
 from autograd import Op, Tensor, apply, no_grad
 from autograd.gradcheck import GradcheckError
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from autograd.testing import Case, Example
 from tests.cases import __main__ as command
 from tests.cases import all_cases, cases_for

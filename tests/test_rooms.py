@@ -20,8 +20,8 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
     "autograd": [
         {"backend", "check_install", "gpu_check", "html", "modes", "random"},
-        {"devices", "safety", "tensor"},
-        {"engine", "hooks", "unrecorded"},
+        {"devices", "observers", "tensor"},
+        {"engine", "hooks", "safety", "unrecorded"},
         {"ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},

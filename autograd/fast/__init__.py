@@ -3,7 +3,7 @@
 Nothing in `autograd` outside this package needs it: `install` enters the implementations into the engine's table.
 """
 
-from autograd import backend, modes
+from autograd import backend, observers
 from autograd.engine import implementations
 from autograd.fast import ops, unfused  # noqa: F401 (unfused.py adds to the table of ops.py)
 from autograd.fast.cpu import CpuKernels
@@ -53,4 +53,4 @@ def install() -> None:
     for kind in implementations:
         implementations[kind] |= ops.IMPLEMENTATIONS
     backend.make_gpu_backend = make_gpu_backend
-    modes.install(RecomputedOutputs())
+    observers.install(RecomputedOutputs())

@@ -14,7 +14,7 @@ from typing import Any
 from autograd import safety
 from autograd.backend import CPU
 from autograd.engine import Op
-from autograd.modes import Observer
+from autograd.observers import Observer
 
 Array = Any
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from autograd import engine, functional, modes, random
+from autograd import engine, functional, observers, random
 from autograd.backend import backend_of
 from autograd.gradcheck.adapters import Wrapped, array_of_torch, is_torch
 from autograd.gradcheck.draw import arrange
+from autograd.modes import no_grad
 from autograd.ops.nn import broadcasts_to
 from autograd.tensor import Tensor
 
@@ -211,7 +212,7 @@ class CheckedFunction:
 
     def evaluate(self, points: Sequence[Array] | None = None) -> Array:
         """Return the output vector at `points`, computed without a graph.  Shapes: -> [M]"""
-        with modes.no_grad():
+        with no_grad():
             return self.vector(self.call(points))
 
     def evaluate_complex(self, points: Sequence[Array]) -> Array:
@@ -221,7 +222,7 @@ class CheckedFunction:
         """
         ops = _OpAtWork()
         try:
-            with warnings.catch_warnings(), modes.observe(ops):
+            with warnings.catch_warnings(), observers.observe(ops):
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 values = self.evaluate(points)
         except NotAnalyticError:
@@ -260,7 +261,7 @@ class CheckedFunction:
         active = [tensor for tensor in self.tensors if tensor.requires_grad]
         last = _OpAtWork()
         try:
-            with modes.observe(last):
+            with observers.observe(last):
                 found = functional.grad(
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
@@ -328,7 +329,7 @@ class CheckedFunction:
         return list(itertools.accumulate(math.prod(shape) for shape in self.output_shapes))
 
 
-class _OpAtWork(modes.Observer):
+class _OpAtWork(observers.Observer):
     """The op whose forward or backward pass ran last, which explains an error."""
 
     op: engine.Op | None = None

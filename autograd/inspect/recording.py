@@ -17,7 +17,7 @@ from autograd.inspect.memory_profile import Memory
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.samples import Samples
 from autograd.inspect.sources import input_names, saved
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from autograd.safety import CallSites
 from autograd.tensor import Tensor
 

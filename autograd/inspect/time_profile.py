@@ -18,7 +18,7 @@ from autograd.engine import Op
 from autograd.inspect.graph import SavedMemory
 from autograd.inspect.modules import ModuleListener, listen
 from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from autograd.safety import CallSites
 
 # Rows that are not of an op

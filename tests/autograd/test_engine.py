@@ -10,7 +10,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.engine import run_backward, starting_gradient
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 
 # ---- Values and intermediates used more than once ----

@@ -10,7 +10,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.engine import implementations
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from tests.cases import all_cases
 from tests.cases.layers import LAYERS
 from tests.helpers.higher_order import second_order_error

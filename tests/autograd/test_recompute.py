@@ -10,7 +10,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, checkpoint, random
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.model.transformer import Transformer
 from tests.helpers.leaves import random_leaf, without_garbage_collector

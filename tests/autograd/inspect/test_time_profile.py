@@ -15,7 +15,7 @@ from autograd import Op, Tensor, apply, checkpoint
 from autograd.inspect import AnomalyError, anomaly_mode, memory, profile
 from autograd.inspect.modules import ModuleListener, listen, named_modules
 from autograd.inspect.time_profile import BACKWARD, OUTSIDE, PROFILER, PYTHON
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.fast.accelerate import accelerate
 from minitf.model.layers import Module

@@ -110,11 +110,11 @@ def test_slopes_are_computed_only_where_they_are_needed(function):
     assert saved.shape == (1,)
     kept = []
 
-    class Keep(ag.modes.Observer):
+    class Keep(ag.observers.Observer):
         def after_forward(self, op, outputs):
             kept.append(op.saved_arrays)
 
-    with ag.no_grad(), ag.modes.observe(Keep()):
+    with ag.no_grad(), ag.observers.observe(Keep()):
         function(x)
     assert kept == [()]
 

@@ -10,7 +10,7 @@ from autograd import Tensor, random, safety
 from autograd.engine import Op
 from autograd.fast import kernels_on, recomputed
 from autograd.inspect.graph import SavedMemory
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, PAD
 from minitf.fast.accelerate import REPLACEMENTS, accelerate, accelerate_adam

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
 from minitf.model.counting import paper_flops, parameter_count, parameter_shapes, update_flops

@@ -90,7 +90,7 @@ def test_examples_have_dropout_and_padding():
     """Without them, the whole-model proof would prove less than it says."""
     seen = {"dropped": 0, "masked": 0, "ignored": 0}
 
-    class Watch(ag.modes.Observer):
+    class Watch(ag.observers.Observer):
         def after_forward(self, op, outputs):
             name = type(op).__name__
             arrays = op.saved_arrays
@@ -105,7 +105,7 @@ def test_examples_have_dropout_and_padding():
 
     for seed in range(3):
         example = MODEL_CASES[0].draw(generator(seed))
-        with ag.modes.observe(Watch()):
+        with ag.observers.observe(Watch()):
             example.function(*[Tensor(a, requires_grad=True) for a in example.arrays])
     assert min(seen.values()) > 0, seen
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograd.modes import Observer, observe
+from autograd.observers import Observer, observe
 from autograd.ops.nn import ScaledDotProductAttention
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
