@@ -45,7 +45,7 @@ LATE = {  # why imports stand inside functions: "file: function"
     },
     "the checks of one exercise": {"minitf/learn/judge.py: judge"},
     "start-up: --help and wrong flags are answered without NumPy": {
-        "minitf/app/command_line.py: list_presets",
+        "minitf/app/arguments.py: list_presets",
         "minitf/app/learn_path.py: _demo",
         "minitf/app/models.py: export_model",
         "minitf/app/models.py: import_model",

@@ -10,20 +10,18 @@ preset instead of each, and adds four packages to a plain install.
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
+from minitf.app.arguments import ALL, REQUIRED, BriefHelp, Print, help_of, required, version
+from minitf.config import PRESETS, RunConfig
 from minitf.config.options import description, none_is_absent, shown, without_none
 from minitf.errors import UserError, nearest, shortened
-from minitf.system.environment import VERSION
-from minitf.system.process import uninterrupted
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
 
@@ -59,13 +57,6 @@ def flags_of(config_class: type, inside: str = "") -> Iterator[Flag]:
 
 
 # ---- Reading ----
-
-
-def list_presets() -> str:
-    """Return the table of `--list-presets`."""
-    with uninterrupted():  # deferred: needs NumPy
-        from minitf.app.preset_table import list_presets
-    return list_presets()
 
 
 def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
@@ -132,16 +123,6 @@ class ArgumentParser(argparse.ArgumentParser):
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
 
-    def add_corpus(self) -> None:
-        """Add the arguments of a corpus: SOURCE, TARGET and --errors."""
-        self.add_argument(
-            "source", type=Path, metavar="SOURCE", help="source text, one sentence per line, such as mine.en"
-        )
-        self.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line, such as mine.de")
-        self.add_argument(
-            "--errors", choices=("strict", "replace"), default="strict", help="handling of bytes that are not UTF-8"
-        )
-
     def format_help(self) -> str:
         self.describe()
         return super().format_help()
@@ -151,12 +132,8 @@ class ArgumentParser(argparse.ArgumentParser):
             (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
-        start, _, names = message.partition("the following arguments are required: ")
-        if names and not start:
-            self.describe()
-            missing = [each for each in self._actions if each.nargs != "*" and each.metavar in names.split(", ")]
-            what = " and ".join(f"{each.metavar} ({each.help})" for each in missing) or names
-            raise UserError(f"required: {what}; {self.prog} --help describes all arguments")
+        if message.startswith(REQUIRED):
+            raise UserError(required(self, message.removeprefix(REQUIRED)))
         raise UserError(shortened(message.removeprefix("argument "), most=1000))
 
 
@@ -165,29 +142,6 @@ class _Switch(argparse.Action):
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, option_string == self.option_strings[0])
-
-
-class Print(argparse.Action):
-    """Print the result of the function `const`, and exit."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        print(self.const())
-        parser.exit()
-
-
-class _BriefHelp(argparse.Action):
-    """Print the help of the arguments named in `const` and how to see the help of all arguments; exit."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        for action in parser._actions:
-            if action.dest not in self.const:
-                action.help = argparse.SUPPRESS
-        parser.epilog = f"These are the most common flags; {parser.prog} {ALL} lists all."
-        parser.print_help()
-        parser.exit()
-
-
-ALL = "--help-all"
 
 
 def build_parser(
@@ -208,7 +162,7 @@ def build_parser(
     if brief:
         shown_always = (*brief, "help", "help_all")
         parser.add_argument(
-            "-h", "--help", action=_BriefHelp, nargs=0, const=shown_always, help="print the most common flags"
+            "-h", "--help", action=BriefHelp, nargs=0, const=shown_always, help="print the most common flags"
         )
         parser.add_argument(ALL, action="help", help="print all flags, with their units, sources and defaults")
     arguments = []
@@ -218,24 +172,11 @@ def build_parser(
 
     def describe() -> None:
         for argument, flag in arguments:
-            argument.help = argument.help or _help(flag, with_presets=config_class is RunConfig)
+            argument.help = argument.help or help_of(flag.dest, flag.field, with_presets=config_class is RunConfig)
 
     parser.describe = describe
     parser.add_argument("--version", action=Print, nargs=0, const=version, help="print the version")
     return parser
-
-
-def version() -> str:
-    """Return the version as printed: `minitf 0.1.0`"""
-    return f"minitf {VERSION}"
-
-
-def add_options_of(parser: ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
-    """Add an integer option with its default for each argument of a function."""
-    for name, parameter in inspect.signature(function).parameters.items():
-        text = f"{helps[name]} (default {parameter.default})"
-        option = "--" + name.replace("_", "-")
-        parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=text)
 
 
 def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
@@ -257,26 +198,6 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
     else:
         metavar = {int: "N", float: "X", Path: "PATH"}.get(kind, name.upper())
     return [flag.name], {"dest": flag.dest, "type": converter(flag.field.type), "metavar": metavar}
-
-
-def _help(flag: Flag, with_presets: bool) -> str:
-    """Format the help, `width of … (tokens; section 3.1; default 512)`, with each preset's default if they differ."""
-    metadata = flag.field.metadata
-    source = metadata["source"]
-    notes = [metadata["unit"], f"section {source}" if source and not source.startswith("Table") else source]
-    if flag.dest == "preset":
-        notes.append(f"default {DEFAULT_PRESET}")
-    elif with_presets:
-        values = {name: shown(flag.value_in(preset), quote=False) for name, preset in PRESETS.items()}
-        alike = len(set(values.values())) == 1
-        listed = values[DEFAULT_PRESET] if alike else ", ".join(f"{name} {value}" for name, value in values.items())
-        notes.append(f"default {listed}")
-    elif flag.field.default is None and not none_is_absent(flag.field.type):
-        notes.append("default: the run's")
-    elif flag.field.default not in (MISSING, ()) and flag.field.type is not bool:
-        notes.append(f"default {shown(flag.field.default, quote=False)}")
-    text = f"{metadata['help']} ({'; '.join(filter(None, notes))})" if any(notes) else metadata["help"]
-    return text.replace("%", "%%")
 
 
 def converter(kind: Any) -> Callable[[str], Any]:

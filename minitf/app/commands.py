@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from minitf.app.command_line import version
+from minitf.app.arguments import version
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.process import require_numpy, uninterrupted
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 
-from minitf.app.command_line import ALL, ArgumentParser
+from minitf.app.arguments import ALL
+from minitf.app.command_line import ArgumentParser
 
 SCRIPT = """\
 _minitf() {{

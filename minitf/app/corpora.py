@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.command_line import ArgumentParser, add_options_of, list_presets
+from minitf.app.arguments import add_corpus, add_options_of, list_presets
+from minitf.app.command_line import ArgumentParser
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.corpora.splitting import BY, split_corpus
 from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
@@ -60,7 +61,7 @@ def statistics(argv: Sequence[str]) -> None:
         description="Print lengths, the number of distinct words, problems such as empty sides and repeated pairs, "
         "and a suitable preset and vocabulary size.",
     )
-    parser.add_corpus()
+    add_corpus(parser)
     parser.add_argument(
         "--held-out",
         type=Path,
@@ -118,7 +119,7 @@ def _split_parser() -> ArgumentParser:
         description="Split a corpus into training, validation and test text. Pairs with the same source sentence stay "
         "together, so that no held-out sentence is trained on.",
     )
-    parser.add_corpus()
+    add_corpus(parser)
     for name in ("valid", "test"):
         text = f"number of {'validation' if name == 'valid' else 'test'} pairs (default 1000)"
         parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)

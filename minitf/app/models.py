@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
+from minitf.app.arguments import add_corpus
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
 from minitf.system.process import say, uninterrupted
@@ -122,7 +123,7 @@ def _shortlist_parser() -> ArgumentParser:
         "the logits of likely pieces.",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
-    parser.add_corpus()
+    add_corpus(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="table to write, such as lex.s2t")
     parser.add_argument("--best", type=int, default=100, metavar="N", help="translations per piece (default: 100)")
     parser.add_argument(

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from minitf.app.command_line import ArgumentParser, add_options_of
+from minitf.app.arguments import add_options_of
+from minitf.app.command_line import ArgumentParser
 from minitf.corpora.built_in import built_in_treebank, write_treebank
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError

@@ -12,16 +12,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from minitf.app.command_line import (
-    Print,
-    absolute,
-    build_parser,
-    changed,
-    converter,
-    flags_of,
-    given_values,
-    list_presets,
-)
+from minitf.app.arguments import Print, list_presets
+from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values
 from minitf.app.resumed_config import resumed_config
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
