@@ -6,7 +6,7 @@ model.py combines and checks them.
 from dataclasses import dataclass
 from typing import Literal
 
-from minitf.config.options import option
+from minitf.config.fields import option
 
 WIDEST, MOST_HEADS = 2**17, 2**12
 """Sizes beyond which NumPy could not compute how much memory an array would take."""

@@ -1,17 +1,20 @@
 """The configuration of a training run: settings (run_settings.py), model, optimizer and trees; checks and identity."""
 
-# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
+# ruff: noqa: RUF009 (`default_of` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from minitf.config.alternatives import check_plain, parse_devices
+from minitf.config.fields import default_of
 from minitf.config.model import TransformerConfig
-from minitf.config.options import check_fields, default_of, option, shown
+from minitf.config.options import check_fields, shown
 from minitf.config.run_settings import (
     ComputerSettings,
+    OptimizerSettings,
+    ParsingSettings,
     PurposeSettings,
     TextSettings,
     TrainingSettings,
@@ -19,46 +22,10 @@ from minitf.config.run_settings import (
 )
 from minitf.errors import UserError
 
-MAX_PROCESSES = 1024
-
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
+class OptimizerConfig(OptimizerSettings):
     """Adam, its learning rate and label smoothing. The defaults are those of sections 5.3 and 5.4."""
-
-    beta1: float = option(0.9, "Adam's decay of the mean gradient", source="5.3", at_least=0, below=1)
-    beta2: float = option(0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1)
-    epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0)
-    warmup_steps: int = option(
-        4000,
-        "updates during which the learning rate rises; it then falls as 1/sqrt(step)",
-        unit="updates",
-        source="5.3",
-        at_least=1,
-    )
-    learning_rate_scale: float = option(1.0, "factor on the learning rate given by equation 3", source="5.3", above=0)
-    peak_learning_rate: float | None = option(
-        None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
-    )
-    decay_steps: int | None = option(
-        None,
-        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as "
-        "1/sqrt(step)",
-        unit="updates",
-        at_least=2,
-    )
-    clip_norm: float | None = option(
-        None,
-        "clip the norm of the gradient of all parameters to this value; none: no clipping, as in the paper",
-        above=0,
-    )
-    label_smoothing: float = option(
-        0.1,
-        "probability moved from the correct token to all tokens of the vocabulary, including itself",
-        source="5.4",
-        at_least=0,
-        below=1,
-    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -75,26 +42,8 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParsingConfig:
+class ParsingConfig(ParsingSettings):
     """The trees of a run with task=parsing, and how they are written as tokens."""
-
-    trees: Path | None = option(
-        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar", may_move=True
-    )
-    valid_trees: Path | None = option(
-        None, "validation treebank; none: the twentieth of the trees before the test trees", may_move=True
-    )
-    test_trees: Path | None = option(
-        None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
-    )
-    tags: Literal["pos", "xx"] = option(
-        "pos", "pos: learn the part of speech of each word; xx: one tag for all words except punctuation"
-    )
-    form: Literal["joined", "symbols"] = option(
-        "joined",
-        "joined: one token per word, made of its tag and the brackets around it; symbols: one token per bracket, as in "
-        "the paper's reference 37, three times as long",
-    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -272,31 +221,3 @@ def check_precision(precision: str | None, on_gpu: bool, kernels: str | None = N
         raise UserError(f"precision={precision} requires a GPU; choose --device cuda{others}, or --precision float32")
     if precision == "int8" and on_gpu:
         raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
-
-
-def check_plain(config: Any, names: Sequence[str]) -> None:
-    """Check that neither an option in `names`, of the fast implementation, nor a precision of GPUs, or int8, is set.
-
-    Raises: UserError for the first one that is
-    """
-    given = [each.name for each in fields(config) if each.name in names and getattr(config, each.name) != each.default]
-    given += ["precision"] if config.precision in ("tf32", "bf16", "int8") else []
-    if given:
-        raise UserError(
-            f"plain and {given[0]}={shown(getattr(config, given[0]))} cannot be combined: plain uses no fast "
-            "implementation; omit one of them"
-        )
-
-
-def parse_devices(devices: str) -> tuple[str, int]:
-    """Parse `--devices`: `8` or `cuda:8` -> ("cuda", 8), `cpu:4` -> ("cpu", 4).
-
-    Raises: UserError for any other text
-    """
-    match = re.fullmatch(r"(?:(cpu|cuda):)?([0-9]{1,4})", devices)
-    if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
-        raise UserError(
-            f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs on this host, or cpu:4 for "
-            f"four processes on its CPU, at most {MAX_PROCESSES:,}"
-        )
-    return match[1] or "cuda", int(match[2])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from minitf.config.options import option
+from minitf.config.fields import option
 
 PathPair = tuple[Path, Path]
 
@@ -263,4 +263,66 @@ class TranslationSettings:
     )
     bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = option(
         "13a", "tokenization for BLEU, as named by sacrebleu; none: the text is already tokenized", may_change=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerSettings:
+    """Adam, its learning rate and label smoothing (sections 5.3 and 5.4)."""
+
+    beta1: float = option(0.9, "Adam's decay of the mean gradient", source="5.3", at_least=0, below=1)
+    beta2: float = option(0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1)
+    epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0)
+    warmup_steps: int = option(
+        4000,
+        "updates during which the learning rate rises; it then falls as 1/sqrt(step)",
+        unit="updates",
+        source="5.3",
+        at_least=1,
+    )
+    learning_rate_scale: float = option(1.0, "factor on the learning rate given by equation 3", source="5.3", above=0)
+    peak_learning_rate: float | None = option(
+        None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
+    )
+    decay_steps: int | None = option(
+        None,
+        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as "
+        "1/sqrt(step)",
+        unit="updates",
+        at_least=2,
+    )
+    clip_norm: float | None = option(
+        None,
+        "clip the norm of the gradient of all parameters to this value; none: no clipping, as in the paper",
+        above=0,
+    )
+    label_smoothing: float = option(
+        0.1,
+        "probability moved from the correct token to all tokens of the vocabulary, including itself",
+        source="5.4",
+        at_least=0,
+        below=1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsingSettings:
+    """The trees of a run with task=parsing, and their tokens (section 6.3)."""
+
+    trees: Path | None = option(
+        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar", may_move=True
+    )
+    valid_trees: Path | None = option(
+        None, "validation treebank; none: the twentieth of the trees before the test trees", may_move=True
+    )
+    test_trees: Path | None = option(
+        None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
+    )
+    tags: Literal["pos", "xx"] = option(
+        "pos", "pos: learn the part of speech of each word; xx: one tag for all words except punctuation"
+    )
+    form: Literal["joined", "symbols"] = option(
+        "joined",
+        "joined: one token per word, made of its tag and the brackets around it; symbols: one token per bracket, as in "
+        "the paper's reference 37, three times as long",
     )

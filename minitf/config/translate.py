@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from minitf.config.alternatives import check_plain
 from minitf.config.options import check_fields
-from minitf.config.run import check_device, check_plain, check_precision
+from minitf.config.run import check_device, check_precision
 from minitf.config.translate_settings import (
     AttentionSettings,
     MachineSettings,

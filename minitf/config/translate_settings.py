@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from minitf.config.options import REQUIRED, option
+from minitf.config.fields import REQUIRED, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from autograd.devices import device_count, get_backend
 from minitf.config import RunConfig
-from minitf.config.run import parse_devices
+from minitf.config.alternatives import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.group import Group
 from minitf.parallel.heartbeat import Heartbeat

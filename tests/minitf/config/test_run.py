@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
-from minitf.config.run import TRAINING_ONLY, TRANSLATION, decisive_values, edits, parse_devices
+from minitf.config.alternatives import parse_devices
+from minitf.config.run import TRAINING_ONLY, TRANSLATION, decisive_values, edits
 from minitf.errors import UserError
 
 ROOT = Path(__file__).parents[3]
