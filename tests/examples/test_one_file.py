@@ -119,27 +119,29 @@ def half_trained():
     return model
 
 
-def searched(ours, ids, beam, alpha):
-    """The result of both searches, asserted to be equal: tokens without EOS, and whether they ended."""
+def searched(ours, lines, beam, alpha):
+    """The results of both searches, asserted to be equal: tokens without EOS, and whether they ended."""
     theirs = Transformer(TransformerConfig(vocab_size=V, **SIZES), seed=None, dtype=np.float64)
     theirs.load_parameters({name: p.data for name, p in zip(theirs.named_parameters(), ours.parameters, strict=True)})
-    source = np.array([[*ids, EOS]])
+    source = np.full((len(lines), max(map(len, lines)) + 1), PAD)
+    for row, ids in zip(source, lines, strict=True):
+        row[: len(ids) + 1] = [*ids, EOS]
     if beam == 1:
-        (best,) = greedy_search(theirs, source, BeamSearchConfig(beam=1, alpha=alpha))
+        found = greedy_search(theirs, source, BeamSearchConfig(beam=1, alpha=alpha))
     else:
-        ((best,),) = beam_search(theirs, source, BeamSearchConfig(beam=beam, alpha=alpha))
-    tokens, score = one_file.beam_search(ours, ids, beam, alpha)
-    assert tuple(tokens) == best.tokens
-    assert score == pytest.approx(best.score, rel=0, abs=1e-9)
-    return best.tokens, best.finished
+        found = [best for best, *_ in beam_search(theirs, source, BeamSearchConfig(beam=beam, alpha=alpha))]
+    for ids, best in zip(lines, found, strict=True):
+        tokens, score = one_file.beam_search(ours, ids, beam, alpha)
+        assert tuple(tokens) == best.tokens
+        assert score == pytest.approx(best.score, rel=0, abs=1e-9)
+    return [(best.tokens, best.finished) for best in found]
 
 
 @pytest.mark.heavy
 def test_translations_are_those_of_minitf(half_trained):
-    found = {
-        setting: [searched(half_trained, ids, *setting) for ids in sentences(np.random.default_rng(6), 16, longest=6)]
-        for setting in ((1, 0.6), (2, 0.6), (4, 0.0), (4, 0.6), (4, 1.5), (4, 3.0), (7, 1.0))
-    }
+    settings = ((1, 0.6), (2, 0.6), (4, 0.0), (4, 0.6), (4, 1.5), (4, 3.0), (7, 1.0))
+    lines = sentences(np.random.default_rng(6), 16, longest=6)
+    found = {setting: searched(half_trained, lines, *setting) for setting in settings}
     assert len({len(tokens) for each in found.values() for tokens, _ in each}) >= 4, "outputs of many lengths"
     assert found[1, 0.6] != found[2, 0.6] != found[4, 0.6], "the beam matters"
     assert found[4, 0.0] != found[4, 1.5] != found[4, 3.0], "the penalty matters"
@@ -150,7 +152,7 @@ def test_a_translation_that_does_not_end_is_cut_as_minitf_cuts_it():
     ours, _ = models()
     ours.embedding.data[EOS] = 0  # its logit is 0: it is never among the best
     for beam in (1, 3):
-        tokens, finished = searched(ours, [5, 6], beam, 0.6)
+        ((tokens, finished),) = searched(ours, [[5, 6]], beam, 0.6)
         assert (len(tokens), finished) == (52, False)
 
 
@@ -159,7 +161,7 @@ def test_a_translation_that_does_not_end_is_cut_as_minitf_cuts_it():
 def test_a_token_that_stands_for_no_text_is_never_written(token, factor):
     ours, _ = models()
     ours.embedding.data[token] *= factor  # with one of the two signs, it would be the most probable
-    tokens, _ = searched(ours, [6, 7, 8], 3, 0.6)
+    ((tokens, _),) = searched(ours, [[6, 7, 8]], 3, 0.6)
     assert token not in tokens
 
 
