@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -35,17 +36,32 @@ def variants(source: str) -> Iterator[tuple[str, str]]:
     holes = [(source.count("\n", 0, m.start()) + 1, source.count("\n", 0, m.end())) for m in HOLE.finditer(source)]
     seen = {ast.unparse(tree)}
     parts = _parts(tree)
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+    put_at = dict(_places(tree))
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
         words = _Words(function, ast.get_docstring(tree) or "", parts)
-        for place in ast.walk(function):
+        for place in [*ast.walk(function)]:
             line = getattr(place, "lineno", 0)
             if line == 0 or (holes and not any(first < line < last for first, last in holes)):
                 continue
-            for message, other in _changes(place, words):
-                changed = ast.unparse(_Replaced(place, other).visit(deepcopy(tree)))
+            for message, other in [*_changes(place, words)]:
+                put_at[place](other)
+                changed = ast.unparse(tree)
+                put_at[place](place)
                 if changed not in seen:
                     seen.add(changed)
                     yield message, changed
+
+
+def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
+    """Yield every node inside a tree, and a function that puts another one in its place."""
+    for parent in ast.walk(tree):
+        for name, value in ast.iter_fields(parent):
+            if isinstance(value, ast.AST):
+                yield value, partial(setattr, parent, name)
+            elif isinstance(value, list):
+                yield from (
+                    (node, partial(value.__setitem__, k)) for k, node in enumerate(value) if isinstance(node, ast.AST)
+                )
 
 
 class _Replaced(ast.NodeTransformer):
