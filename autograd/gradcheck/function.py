@@ -19,7 +19,7 @@ from autograd.backend import backend_of
 from autograd.gradcheck.adapters import Wrapped, array_of_torch, is_torch
 from autograd.gradcheck.draw import arrange
 from autograd.modes import no_grad
-from autograd.ops.nn import broadcasts_to
+from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
 
 Array = np.ndarray

@@ -17,7 +17,7 @@ import numpy as np
 
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError
 from autograd.gradcheck.variations import Line, size_of_outputs
-from autograd.ops.nn import broadcasts_to
+from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
 
 Array = np.ndarray

@@ -10,13 +10,13 @@ from autograd.engine import Op, apply
 from autograd.ops.nn import (
     allowed,
     as_attention_inputs,
-    broadcasts_to,
     draw,
     dropped,
     leading_shape,
     masked_softmax,
     softmax_gradient,
 )
+from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor, TensorLike, tensors
 
 

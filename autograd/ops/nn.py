@@ -9,9 +9,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import as_array, backend_of, constant, keep_bfloat16, keep_where, widened
+from autograd.backend import backend_of, constant, keep_bfloat16, keep_where, widened
 from autograd.engine import Op, apply, evaluate
 from autograd.ops.flops import attention_flops, linear_flops, per_input, per_output
+from autograd.ops.shape import (
+    as_attention_inputs,
+    check_linear_shapes,
+    check_norm_shapes,
+    leading_shape,
+    mask_array,
+)
 from autograd.random import Mask
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
@@ -76,18 +83,6 @@ def linear(
     x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
     check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
     return apply(Linear, x, weight, *(others or (None,)), dtype=None if dtype is None else np.dtype(dtype))
-
-
-def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
-    """Raises: ValueError unless x [..., in], weight [out, in] and bias [out] fit"""
-    if len(weight) != 2:
-        raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {weight}")
-    if not x or x[-1] != weight[1]:
-        raise ValueError(
-            f"linear: x of shape {x} does not end in the {weight[1]} inputs of the weight [out, in] {weight}"
-        )
-    if bias is not None and bias != weight[:1]:
-        raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
 
 
 # ---- ReLU (section 3.3) ----
@@ -288,15 +283,6 @@ def layer_norm(x: TensorOrArray, weight: TensorOrArray, bias: TensorOrArray, *, 
     return apply(LayerNorm, x, weight, bias, eps=eps)
 
 
-def check_norm_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> None:
-    """Raises: ValueError unless x [..., D], weight [D] and bias [D] fit, with D > 0"""
-    if x[-1:] in ((), (0,)):
-        raise ValueError(f"layer norm needs a last axis with at least one feature, found x of shape {x}")
-    for name, shape in (("weight", weight), ("bias", bias)):
-        if shape != x[-1:]:
-            raise ValueError(f"layer norm's {name} has shape {shape}, the last axis of x asks for {x[-1:]}")
-
-
 # ---- Scaled dot-product attention (section 3.2.1, equation 1) ----
 
 
@@ -374,32 +360,6 @@ def scaled_dot_product_attention(
     return apply(ScaledDotProductAttention, query, key, value, mask=mask, drop=draw(scores, dropout), scale=scale)
 
 
-def as_attention_inputs(query: Any, key: Any, value: Any, scale: float | None) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Query, key and value as Tensors whose shapes fit, and the scale, 1/√K if it is None.
-
-    Raises: ValueError for shapes that do not fit.
-    """
-    query, key, value = tensors(query=query, key=key, value=value)
-    if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise ValueError("query, key and value need at least two axes: positions and features")
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"query has {query.shape[-1]} features, key has {key.shape[-1]}; they must be equal")
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"key has {key.shape[-2]} positions, value has {value.shape[-2]}; they must be equal")
-    if scale is None:
-        scale = 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
-    return query, key, value, number("scale", scale)
-
-
-def leading_shape(*arrays: Any) -> tuple[int, ...]:
-    """The common shape of all axes but the last two."""
-    shapes = [a.shape[:-2] for a in arrays]
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ValueError(f"the leading axes of query, key and value, {shapes}, do not broadcast together") from None
-
-
 def allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool) -> Any:
     """The mask combined with the causal one, as an array.  Shapes: -> bool broadcastable to [..., T, S], or None"""
     mask = mask_array(query, mask, scores, "[..., T, S]")
@@ -407,29 +367,6 @@ def allowed(query: Tensor, scores: tuple[int, ...], mask: Any, is_causal: bool) 
         causal = backend_of([query.data]).causal_mask(*scores[-2:])
         mask = causal if mask is None else mask & causal
     return mask
-
-
-def mask_array(query: Tensor, mask: Any, shape: tuple[int, ...], axes: str) -> Any:
-    """A mask as an array on the device of `query`, None as None.
-
-    Raises: TypeError for a mask that is not boolean, ValueError if it does not broadcast to `shape`.
-    """
-    if mask is None:
-        return None
-    # copied: the backward pass reads it again, and a Tensor may have changed by then
-    mask = backend_of([query.data]).xp.asarray(mask.data.copy() if isinstance(mask, Tensor) else as_array(mask))
-    if mask.dtype != bool:
-        raise TypeError(f"mask must be boolean (True = may attend), found {mask.dtype}; use mask != 0 or mask == 0")
-    if not broadcasts_to(mask.shape, shape):
-        raise ValueError(f"a mask of shape {mask.shape} does not broadcast to {axes} = {shape}")
-    return mask
-
-
-def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array of `shape` can be broadcast to `target`."""
-    return len(shape) <= len(target) and all(
-        n in (1, t) for n, t in zip(reversed(shape), reversed(target), strict=False)
-    )
 
 
 # ---- Cross-entropy with label smoothing (section 5.4) ----
