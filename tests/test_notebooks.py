@@ -32,7 +32,8 @@ def test_each_block_of_python_is_a_cell(page, tmp_path):
 
 
 @pytest.mark.heavy
-def test_they_run_where_they_are_with_nothing_but_the_installed_packages(tmp_path):
+@pytest.mark.parametrize("name", ["01-tensors", pytest.param("14-one-file", marks=pytest.mark.slow)])
+def test_they_run_where_they_are_with_nothing_but_the_installed_packages(name, tmp_path):
     folder, installed = tmp_path / "notebooks", tmp_path / "site-packages"
     program = [sys.executable, "-m", "docs.book.notebooks", folder]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -41,11 +42,10 @@ def test_they_run_where_they_are_with_nothing_but_the_installed_packages(tmp_pat
     installed.mkdir()
     for package in ("autograd", "minitf"):
         (installed / package).symlink_to(ROOT / package)
-    for name in ("01-tensors", "14-one-file"):
-        made = json.loads((folder / f"{name}.ipynb").read_text("utf-8"))
-        assert (made["nbformat"], made["nbformat_minor"]) == (4, 4)
-        program = [sys.executable, "-c", "\n".join(code_of(made))]
-        environment = {**os.environ, "PYTHONPATH": str(installed)}
-        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
+    made = json.loads((folder / f"{name}.ipynb").read_text("utf-8"))
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 4)
+    program = [sys.executable, "-c", "\n".join(code_of(made))]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
