@@ -72,7 +72,7 @@ class TransformerDecoder:
     def decode_step(self, tokens: Array, state: DecodingState) -> Array:
         """Logits of the token that follows `tokens`, the newest of each row.  Shapes: tokens int [R] -> [R, V]"""
         with _inference(self.model):
-            newest = self.backend.asarray(tokens)[:, None]  # [R, 1]
+            newest = state.backend.asarray(tokens)[:, None]  # [R, 1]
             hidden = self.model.decode(newest, state.memory, state.memory_mask, state.caches)  # [R, 1, D]
             return self.model.logits(hidden).data[:, 0]
 
