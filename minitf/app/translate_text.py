@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +19,7 @@ from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
 from minitf.corpora.built_in import WORD, built_in_words
-from minitf.data.text import StdinLines, lines_of, read_lines
+from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import PENALTIES
 from minitf.decoding.shortlist import Shortlist
@@ -26,12 +28,15 @@ from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.report.attention_writer import AttentionWriter
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
+from minitf.system import portable
+from minitf.system.files import os_errors_explained
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
 from minitf.translation.parser import Parser
 from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]
+READ_BYTES = 1 << 16
 
 
 def translate_text(config: TranslateConfig) -> None:
@@ -164,6 +169,57 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
         return typed_lines(config.errors), lambda: True
     arriving = StdinLines(sys.stdin.fileno())
     return lines_of(arriving, "standard input", config.errors), arriving.must_wait
+
+
+class StdinLines:
+    """The raw lines of a file descriptor, each with its `\\n`, for `lines_of`.
+
+    Python's buffered files cannot tell whether reading the next line would block; a translator needs to know, in order
+    to answer a person line by line and a file by the thousand.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []  # parts of a line whose end has not arrived
+        self._begun_bytes = 0
+        self._ended = False
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return the next line, or b"" at the end; `limit` is ignored: a line longer than MAX_LINE_BYTES is cut."""
+        while not (self._lines or self._ended):
+            self._read()
+        return self._lines.popleft() if self._lines else b""
+
+    def must_wait(self) -> bool:
+        """Return whether reading the next line, or the end, would block. Reads what has arrived."""
+        while not (self._lines or self._ended):
+            if portable.fcntl is None:  # Windows asks sockets alone; a person who types has to be waited for
+                has_arrived = not os.isatty(self._descriptor)
+            else:
+                has_arrived = bool(select.select([self._descriptor], [], [], 0)[0])
+            if not has_arrived:
+                return True
+            self._read()
+        return False
+
+    def _read(self) -> None:
+        with os_errors_explained("read standard input"):
+            data = os.read(self._descriptor, READ_BYTES)
+        *ended, rest = data.split(b"\n")
+        for part in ended:
+            self._lines.append(b"".join([*self._begun, part, b"\n"]))
+            self._begun, self._begun_bytes = [], 0
+        if rest:
+            self._begun.append(rest)
+            self._begun_bytes += len(rest)
+            if self._begun_bytes > MAX_LINE_BYTES:  # a line too long is handed on as it is, and refused
+                self._lines.append(b"".join(self._begun))
+                self._begun, self._begun_bytes = [], 0
+        if not data:
+            self._ended = True
+            if self._begun:
+                self._lines.append(b"".join(self._begun))
 
 
 def learned_built_in_corpus(path: Path) -> bool:

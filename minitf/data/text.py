@@ -12,29 +12,31 @@ import gzip
 import io
 import itertools
 import os
-import select
 import unicodedata
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 from minitf.errors import UserError
-from minitf.system import portable
 from minitf.system.files import BUFFER_BYTES, open_text, os_errors_explained
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
 ERROR_MODES = ("strict", "replace")
-READ_BYTES = 1 << 16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 16 * 2**20
 """The longest line; a file without line ends is more likely a mistake than a sentence."""
 
 
-def lines_of(stream: BinaryIO | StdinLines, name: str, errors: str = "strict") -> Iterator[str]:
+class ByteLines(Protocol):
+    """A binary file, or a part of one: what gives the next line, with its end, and nothing after the last."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
+
+def lines_of(stream: ByteLines, name: str, errors: str = "strict") -> Iterator[str]:
     """Iterate over the lines of a binary stream, without `\\n` or `\\r\\n`, each as soon as it has arrived.
 
     A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. All other
@@ -46,7 +48,8 @@ def lines_of(stream: BinaryIO | StdinLines, name: str, errors: str = "strict") -
     if errors not in ERROR_MODES:
         raise UserError(f"errors={errors!r} is unknown; choose one of {', '.join(ERROR_MODES)}")
     offset = 0  # of the line's first byte in the stream
-    for number, raw in enumerate(_raw_lines(stream), start=1):
+    # Of a line that is longer than allowed, only a part too long is read.
+    for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 2), b""), start=1):
         if len(raw) > MAX_LINE_BYTES:
             most = f"{MAX_LINE_BYTES // 2**20} MiB"
             raise UserError(f"{name}, line {number:,} has more than {most}; put each sentence on a separate line")
@@ -59,66 +62,6 @@ def lines_of(stream: BinaryIO | StdinLines, name: str, errors: str = "strict") -
         except UnicodeDecodeError as error:
             raise UserError(_not_utf8(name, number, raw, skipped + error.start, offset)) from None
         offset += len(raw)
-
-
-def _raw_lines(stream: BinaryIO | StdinLines) -> Iterator[bytes]:
-    """Iterate over the lines with their ends; of one that is longer than allowed, only a part too long is read."""
-    if isinstance(stream, StdinLines):
-        return iter(stream)
-    return iter(lambda: stream.readline(MAX_LINE_BYTES + 2), b"")
-
-
-class StdinLines:
-    """Iterator over the raw lines of a file descriptor, each with its `\\n`, as `lines_of` expects them.
-
-    Python's buffered files cannot tell whether reading the next line would block; a translator needs to know, in order
-    to answer a person line by line and a file by the thousand.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._lines: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # parts of a line whose end has not arrived
-        self._begun_bytes = 0
-        self._ended = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        while True:
-            while not (self._lines or self._ended):
-                self._read()
-            if not self._lines:
-                return
-            yield self._lines.popleft()
-
-    def must_wait(self) -> bool:
-        """Return whether reading the next line, or the end, would block. Reads what has arrived."""
-        while not (self._lines or self._ended):
-            if portable.fcntl is None:  # Windows asks sockets alone; a person who types has to be waited for
-                has_arrived = not os.isatty(self._descriptor)
-            else:
-                has_arrived = bool(select.select([self._descriptor], [], [], 0)[0])
-            if not has_arrived:
-                return True
-            self._read()
-        return False
-
-    def _read(self) -> None:
-        with os_errors_explained("read standard input"):
-            data = os.read(self._descriptor, READ_BYTES)
-        *ended, rest = data.split(b"\n")
-        for part in ended:
-            self._lines.append(b"".join([*self._begun, part, b"\n"]))
-            self._begun, self._begun_bytes = [], 0
-        if rest:
-            self._begun.append(rest)
-            self._begun_bytes += len(rest)
-            if self._begun_bytes > MAX_LINE_BYTES:  # a line too long is handed on as it is, and refused
-                self._lines.append(b"".join(self._begun))
-                self._begun, self._begun_bytes = [], 0
-        if not data:
-            self._ended = True
-            if self._begun:
-                self._lines.append(b"".join(self._begun))
 
 
 def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:

@@ -29,9 +29,10 @@ from hypothesis import strategies as st
 from minitf.app import translate
 from minitf.app.train import parse_train_args
 from minitf.app.translate import parse_translate_args
+from minitf.app.translate_text import StdinLines
 from minitf.config import PRESETS, RunConfig, TranslateConfig
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.text import StdinLines, lines_of, normalise, read_lines, read_pairs
+from minitf.data.text import lines_of, normalise, read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoint_store, checkpoints
@@ -144,7 +145,7 @@ def arriving(data: bytes, draw: random.Random) -> list[str]:
     reader, writer = os.pipe()
     lines = StdinLines(reader)
     found = []
-    stream = lines_of(lines, "it", "replace")  # type: ignore[arg-type]
+    stream = lines_of(lines, "it", "replace")
     for begin in range(0, len(data), size := draw.choice([1, 3, 100])):
         os.write(writer, data[begin : begin + size])
         while not lines.must_wait():

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minitf.app.translate_text import READ_BYTES, StdinLines
 from minitf.data import text
-from minitf.data.text import READ_BYTES, StdinLines, in_chunks, lines_of, read_lines, read_pairs
+from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.system.writing import write_atomically
 from tests.helpers.patching import record_flushes
@@ -373,7 +374,7 @@ def test_the_lines_are_those_of_a_file_however_they_are_chopped():
 
         reading, writing = os.pipe()
         arriving, found, begin = StdinLines(reading), [], 0
-        iterator = iter(arriving)
+        iterator = iter(arriving.readline, b"")
         while begin < len(text):
             end = begin + int(rng.integers(1, 20))
             os.write(writing, text[begin:end])
@@ -392,7 +393,7 @@ def test_half_a_line_is_no_line_yet(pipe):
     assert arriving.must_wait()
     os.write(writing, b"one\ntw")
     assert not arriving.must_wait()
-    iterator = iter(arriving)
+    iterator = iter(arriving.readline, b"")
     assert next(iterator) == b"one\n"
     assert arriving.must_wait()
     os.write(writing, b"o\n")
@@ -412,11 +413,11 @@ def test_a_long_line_and_a_file(tmp_path):
     with path.open("rb") as file:
         arriving = StdinLines(file.fileno())
         assert not arriving.must_wait()
-        assert [len(line) for line in arriving] == [3 * READ_BYTES + 1, 3]
+        assert [len(line) for line in iter(arriving.readline, b"")] == [3 * READ_BYTES + 1, 3]
 
 
 def test_a_descriptor_that_cannot_be_read_is_one_sentence(tmp_path):
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(UserError, match="cannot read standard input: Is a directory"):
-        list(StdinLines(folder))
+        StdinLines(folder).readline()
     os.close(folder)
