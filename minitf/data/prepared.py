@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import json
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class PreparedCorpus:
         Raises: UserError when the folder does not hold a complete preparation.
         """
         folder = Path(folder)
-        about = _read_description(folder)
+        about = read_description(folder)
         arrays = [_map(folder / name, *shape, about["sha256"].get(name)) for name, shape in _files(about).items()]
         for offsets, ids in ((arrays[1], arrays[0]), (arrays[3], arrays[2])):
             if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 1).any():
@@ -116,8 +115,8 @@ def prepare(
     if max_length < 2:
         raise UserError(f"max_length={max_length} is too small for a token and EOS; choose 2 or more")
     folder = Path(folder)
-    wanted = _identity(_content(source_path), _content(target_path), vocabulary, max_length, errors)
-    key = _key(wanted)
+    wanted = identity_of(content_of(source_path), content_of(target_path), vocabulary, max_length, errors)
+    key = key_of(wanted)
     if (corpus := _load_if_current(folder, key, vocabulary, max_length)) is not None:
         return corpus
     with os_errors_explained(f"prepare a corpus in {folder}"):
@@ -132,7 +131,7 @@ def prepare(
         }
         pairs = read_pairs(source_path, target_path, errors)
         about |= _write_ids(folder, about, vocabulary, pairs, names or f"{source_path} and {target_path}")
-        about["sha256"] = {name: _content(folder / name)["sha256"] for name in _files(about)}
+        about["sha256"] = {name: content_of(folder / name)["sha256"] for name in _files(about)}
         about["digest"] = _digest(about)
         with write_atomically(folder / DESCRIPTION) as file:
             json.dump(about, file, indent=2)
@@ -141,40 +140,7 @@ def prepare(
     return PreparedCorpus.load(folder)
 
 
-def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: int, errors: str) -> PreparedCorpus:
-    """Load what `prepare` wrote, where the text itself is gone.
-
-    Raises: UserError when the ids were made with another vocabulary or other settings, and as `PreparedCorpus.load`.
-    """
-    about = _read_description(Path(folder))
-    wanted = _identity(about.get("source"), about.get("target"), vocabulary, max_length, errors)
-    if _key(wanted) != about["key"]:
-        raise UserError(
-            f"{folder} contains token ids for another vocabulary or max_length; restore the text to make new ones"
-        )
-    corpus = PreparedCorpus.load(folder)
-    corpus.check(folder, vocabulary, max_length)
-    return corpus
-
-
-def is_prepared(folder: PathLike) -> bool:
-    """Return whether `prepare` has completed a corpus in the folder; `PreparedCorpus.load` also checks its bytes."""
-    try:
-        return bool(_read_description(Path(folder)))
-    except UserError:
-        return False
-
-
-def other_content(folder: PathLike, source: Path, target: Path) -> list[Path]:
-    """Return those of two existing files that are not the text of the folder's ids; none where it holds no ids."""
-    if not is_prepared(folder):
-        return []
-    about = _read_description(Path(folder))
-    sides = {"source": source, "target": target}
-    return [path for side, path in sides.items() if path.exists() and _content(path) != about.get(side)]
-
-
-def _identity(source: Any, target: Any, vocabulary: AnyVocabulary, max_length: int, errors: str) -> dict[str, Any]:
+def identity_of(source: Any, target: Any, vocabulary: AnyVocabulary, max_length: int, errors: str) -> dict[str, Any]:
     """Everything that token ids depend on; the text by its content."""
     return {
         "format": FORMAT,
@@ -186,7 +152,8 @@ def _identity(source: Any, target: Any, vocabulary: AnyVocabulary, max_length: i
     }
 
 
-def _key(identity: dict[str, Any]) -> str:
+def key_of(identity: dict[str, Any]) -> str:
+    """The digest by which a folder's ids are found to be current."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
@@ -252,7 +219,7 @@ def _kept(sources: Sentences, targets: Sentences, max_length: int, counts: dict[
     return kept
 
 
-def _content(path: PathLike) -> dict[str, Any]:
+def content_of(path: PathLike) -> dict[str, Any]:
     """Size and SHA-256 of a file; hashing runs at about 1 GB/s, encoding at some MB/s."""
     path = Path(path)
     require_regular(path)
@@ -278,7 +245,8 @@ def _digest(about: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
+    """The content of a folder's prepared.json.  Raises: UserError where it is missing, damaged or of other programs"""
     path = folder / DESCRIPTION
     with os_errors_explained(f"read {path}"):
         if not path.exists():
@@ -302,7 +270,7 @@ def _map(path: Path, dtype: str, count: int, sha256: str | None) -> np.ndarray:
         found, expected = path.stat().st_size, count * np.dtype(dtype).itemsize
         if found != expected:
             raise UserError(f"{path} has {found:,} bytes where {expected:,} are expected; prepare the corpus again")
-        if not count or _content(path)["sha256"] != sha256:
+        if not count or content_of(path)["sha256"] != sha256:
             raise UserError(f"the bytes of {path} have changed since they were written; prepare the corpus again")
         return np.asarray(np.memmap(path, dtype, mode="r", shape=(count,)))  # asarray: slices of a memmap are slow
 
@@ -378,8 +346,8 @@ def encodes_words_apart(vocabulary: Vocabulary) -> bool:
 
     Vocabularies that are trained here do; other sentencepiece models may not.
     """
-    model = _fields(vocabulary.model)
-    trainer, normalizer = (_fields(bytes(model.get(number, b""))) for number in (2, 3))
+    model = fields_of(vocabulary.model)
+    trainer, normalizer = (fields_of(bytes(model.get(number, b""))) for number in (2, 3))
     if trainer.get(3) != BYTE_PAIRS or trainer.get(24):  # 24: treat_whitespace_as_suffix
         return False
     if normalizer.get(2) or not (normalizer.get(3, 1) and normalizer.get(5, 1)):
@@ -387,37 +355,12 @@ def encodes_words_apart(vocabulary: Vocabulary) -> bool:
     return not any("▁" in piece[1:] for piece in vocabulary.pieces(range(len(vocabulary))))
 
 
-NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.type
-
-
-def byte_pairs(vocabulary: Vocabulary) -> tuple[list[str], list[float | None], list[int]] | None:
-    """Pieces, their scores, and the ids of the 256 bytes, or of none: all that cuts a word into pieces.
-
-    The neighbours that make the piece of the highest score are merged first, of equal ones the first in the word. None
-    in place of a score: no merge makes the piece. None in place of all: the vocabulary has other rules.
-    """
-    if not encodes_words_apart(vocabulary):
-        return None
-    fields = [_fields(piece) for number, piece in _all_fields(vocabulary.model) if number == 1]
-    kinds = [each.get(3, NORMAL) for each in fields]
-    if not {*kinds} <= {NORMAL, UNKNOWN, CONTROL, BYTE}:
-        return None  # symbols that are never cut, or pieces that are never used
-    pieces = vocabulary.pieces(range(len(vocabulary)))
-    scores = [_float(each.get(2)) if kind == NORMAL else None for each, kind in zip(fields, kinds, strict=True)]
-    byte_ids = {piece: i for i, (piece, kind) in enumerate(zip(pieces, kinds, strict=True)) if kind == BYTE}
-    return pieces, scores, [byte_ids[f"<0x{byte:02X}>"] for byte in range(256)] if byte_ids else []
-
-
-def _float(four_bytes: bytes | None) -> float:
-    return 0.0 if four_bytes is None else struct.unpack("<f", four_bytes)[0]
-
-
-def _fields(message: bytes) -> dict[int, Any]:
+def fields_of(message: bytes) -> dict[int, Any]:
     """The fields of a protocol buffer by number, the last where one is repeated; none where it has groups."""
-    return dict(_all_fields(message))
+    return dict(all_fields_of(message))
 
 
-def _all_fields(message: bytes) -> list[tuple[int, Any]]:
+def all_fields_of(message: bytes) -> list[tuple[int, Any]]:
     """The fields of a protocol buffer in order, each with its number; none where it has groups."""
     found: list[tuple[int, Any]] = []
     at = 0

@@ -20,7 +20,9 @@ import numpy as np
 from autograd.fast.int8 import quantise
 from minitf.config import TransformerConfig
 from minitf.config.model_settings import ComparedSettings, OtherProgramsSettings
-from minitf.data.prepared import PreparedCorpus, byte_pairs, is_prepared
+from minitf.data.byte_pairs import byte_pairs
+from minitf.data.prepared import PreparedCorpus
+from minitf.data.prepared_folder import is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.lines import search_of
 from minitf.errors import UserError

@@ -10,7 +10,7 @@ import numpy as np
 
 from autograd.fast.int8 import quantise
 from minitf.config import RunConfig
-from minitf.data.prepared import is_prepared, other_content
+from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.fast.decoder import InferenceTransformer

@@ -16,7 +16,8 @@ from minitf.config import PRESETS, RunConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.corpora.built_in import built_in_corpus
 from minitf.data.batches import Batch, Batches
-from minitf.data.prepared import PreparedCorpus, is_prepared, load_prepared
+from minitf.data.prepared import PreparedCorpus
+from minitf.data.prepared_folder import is_prepared, load_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam

@@ -16,7 +16,8 @@ from minitf.config.run_settings import PathPair
 from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
-from minitf.data.prepared import PreparedCorpus, load_prepared, prepare
+from minitf.data.prepared import PreparedCorpus, prepare
+from minitf.data.prepared_folder import load_prepared
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, sized
 from minitf.errors import UserError

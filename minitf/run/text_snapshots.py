@@ -15,7 +15,7 @@ from pathlib import Path
 from minitf.config import RunConfig
 from minitf.config.run_settings import PathPair
 from minitf.data.datasets import find
-from minitf.data.prepared import is_prepared, other_content
+from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.evaluation.aligned_text import prepare_texts, read_splits
