@@ -13,8 +13,9 @@ from minitf.errors import UserError
 from minitf.run.fine_tuning import StartingPoint, check_freeze, starting_point_of_resumed
 from minitf.run.start import assembled, open_shared, prepare_data
 from minitf.run.text_snapshots import texts_of_resumed
-from minitf.storage.checkpoints import Checkpoints, without_prefix
+from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.locked_run import LockedRun
+from minitf.storage.restoring import check_best, load_latest, newest_origin, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import Say, set_up_device
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
@@ -59,7 +60,7 @@ def resume(
 
 def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_edits: bool) -> None:
     """Refuse a configuration that was edited since the last checkpoint, or warn where that is allowed."""
-    path, origin = Checkpoints(directory.checkpoints_path).newest_origin()
+    path, origin = newest_origin(Checkpoints(directory.checkpoints_path))
     if path is not None and (found := edits(origin.get("config"), config)):
         message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
         if not allow_edits:
@@ -73,7 +74,7 @@ def restore(run: Run, say: Say) -> None:
     def warn(message: str) -> None:
         say(f"warning: {message}")
 
-    found = run.checkpoints.latest(warn)
+    found = load_latest(run.checkpoints, warn)
     if found is None:
         say("no checkpoint yet: starting from the beginning")
         run.checkpoints.forget_best(but=0)
@@ -103,7 +104,7 @@ def restore(run: Run, say: Say) -> None:
     run.state = state
     run.checkpoints.take_identity(state.step)
     run.checkpoints.forget_best(but=state.best_step)
-    run.checkpoints.check_best(state.best_step, warn)
+    check_best(run.checkpoints, state.best_step, warn)
     run.log.truncate_to(state.log_offset, warn)
     say(f"resumed after step {state.step:,}")
 

@@ -25,7 +25,7 @@ from minitf.interchange.formats import is_foreign
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
 from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.checkpoints import without_prefix
+from minitf.storage.restoring import load_latest, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.writing import write_atomically
 from minitf.training.optim import Adam, batch_loss, learning_rate
@@ -170,7 +170,7 @@ def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
 
     Raises: UserError if its state contradicts itself or does not fit the parameters
     """
-    arrays, plain = CheckpointStore(RunDirectory.open(path).checkpoints_path).latest(warn) or ({}, {})
+    arrays, plain = load_latest(CheckpointStore(RunDirectory.open(path).checkpoints_path), warn) or ({}, {})
     moments = without_prefix(OPTIMIZER, arrays)
     if not moments:
         return 0

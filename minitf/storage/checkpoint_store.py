@@ -1,4 +1,4 @@
-"""Write checkpoints: saved while training, restored after a crash, and deleted when there are newer ones.
+"""Write checkpoints: saved while training, and deleted when there are newer ones.
 
 The safetensors library does not write them: its temporary file has a name that nobody could clean up after a kill, is
 private to its owner and is not flushed to the disk, and equal content would not give equal bytes.
@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,13 +24,11 @@ from minitf.storage.checkpoints import (
     DamagedCheckpointError,
     bytes_of,
     is_name,
-    load,
     read_origin,
     read_state,
-    verify,
 )
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import atomic_write, delete, make_folder, remove_leftovers, rename
+from minitf.system.writing import atomic_write, delete, make_folder, remove_leftovers
 
 BLOCK_BYTES = 2**20
 """Bytes that are written and checksummed together: they fit in a processor's cache."""
@@ -140,10 +138,10 @@ class CheckpointStore(Checkpoints):
         if step < 0:
             raise ValueError(f"step={step} is negative")
         save(self.path(step), arrays, state, self.origin)
-        self._delete_superseded(self.keep, step)
+        self.delete_superseded(self.keep, step)
         return self.path(step)
 
-    def _delete_superseded(self, keep: int, saved: int) -> None:
+    def delete_superseded(self, keep: int, saved: int) -> None:
         """Delete all but the last `keep`, and those off the schedule; the newest is durable by now.
 
         saved: the step of the newest; a network file system may not list it yet
@@ -184,49 +182,3 @@ class CheckpointStore(Checkpoints):
             for step in self._steps_in_names(self.BEST_PATTERN):
                 if step != but:
                     delete(self.best_path(step))
-
-    def check_best(self, step: int, warn: Callable[[str], None]) -> None:
-        """Warn if the weights of the best validation are damaged, and rename them to `….damaged`.
-
-        Only a validation that is better still brings such weights again.
-        """
-        path = self.best_path(step)
-        if not path.exists():
-            return
-        try:
-            verify(path)
-        except DamagedCheckpointError as error:
-            warn(f"{error}; the next better validation will save new weights")
-            self._set_aside([path])
-
-    # ---- Restoring ----
-
-    def latest(self, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """Load the newest undamaged checkpoint; return None where there are no checkpoints.
-
-        `warn` is called with a sentence for each newer one that is damaged, which with `keep` is renamed to
-        `….damaged`: it must neither count as one of those to keep nor be averaged.
-
-        Raises: CheckpointError if all checkpoints are damaged: starting from scratch would hide the loss; and where
-        they are of several runs.
-        """
-        self.check_one_run()
-        steps = self.steps()
-        for step in reversed(steps):
-            try:
-                found = load(self.path(step))
-            except DamagedCheckpointError as error:
-                warn(str(error))
-            else:
-                if self.keep is not None:
-                    self._set_aside([self.path(each) for each in steps if each > step])
-                    self._delete_superseded(self.keep, step)  # the process that saved it may have been killed before
-                return found
-        if steps:
-            raise CheckpointError(f"none of the {len(steps)} checkpoints in {self.folder} is intact; start a new run")
-        return None
-
-    def _set_aside(self, paths: Sequence[Path]) -> None:
-        with os_errors_explained(f"rename checkpoints in {self.folder}", CheckpointError):
-            for path in paths:
-                rename(path, path.name + ".damaged")

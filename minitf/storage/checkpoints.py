@@ -235,11 +235,6 @@ def with_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {prefix + name: array for name, array in arrays.items()}
 
 
-def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """{"model.weight": w, "optimizer.m.weight": m} -> {"weight": w}"""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 # ---- Origin ----
 
 
@@ -359,13 +354,6 @@ class Checkpoints:
                 origins[path] = read_origin(path)
         refuse_mixture(origins)
 
-    def newest_origin(self) -> tuple[Path | None, dict[str, Any]]:
-        """Return the newest checkpoint whose header is undamaged, and its origin; (None, {}) where there is none."""
-        for path in map(self.path, reversed(self.steps())):
-            with suppress(CheckpointError):
-                return path, read_origin(path)
-        return None, {}
-
     def best_path(self, step: int) -> Path:
         """Return the path of the weights of the best validation, if it is that of this step."""
         return self.folder / f"best-{step:08d}.safetensors"
@@ -398,13 +386,6 @@ class Checkpoints:
                 f"{self.folder.parent} has no checkpoint yet; train until the first checkpoint is saved"
             )
         return (paths[-1:], "moving_average.") if weights == "moving-average" else (paths, "model.")
-
-    def load(self, step: int, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
-        """Load the checkpoint of a step.
-
-        Raises: as `load` of a file; where there is none, the message lists the steps that there are.
-        """
-        return load(self.existing(step), prefix)
 
     def existing(self, step: int) -> Path:
         """Return the path of the checkpoint of a step.  Raises: CheckpointError if there is none"""

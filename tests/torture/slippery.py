@@ -342,8 +342,8 @@ def without_sentence() -> None:
 
 def by_listing() -> None:
     """The checkpoints that a folder lists are taken for all there are."""
-    plain = CheckpointStore._delete_superseded
-    CheckpointStore._delete_superseded = (  # type: ignore[method-assign]
+    plain = CheckpointStore.delete_superseded
+    CheckpointStore.delete_superseded = (  # type: ignore[method-assign]
         lambda store, keep, saved: plain(store, keep, max(store.steps(), default=0))
     )
 

@@ -19,8 +19,8 @@ from minitf.storage.checkpoints import (
     average,
     load,
     with_prefix,
-    without_prefix,
 )
+from minitf.storage.restoring import load_latest, newest_origin, without_prefix
 
 
 def arrays_of(step):
@@ -57,12 +57,12 @@ def no_warning(message):
 def test_saved_and_loaded(tmp_path):
     store = filled(tmp_path / "a" / "checkpoints", [5, 10])
     assert store.path(5).name == "step-00000005.safetensors"
-    arrays, state = CheckpointStore(store.folder).load(5)
+    arrays, state = load(CheckpointStore(store.folder).path(5))
     assert state == {"step": 5}
     assert {name: array.tobytes() for name, array in arrays.items()} == {
         name: array.tobytes() for name, array in arrays_of(5).items()
     }
-    assert set(store.load(5, "model.")[0]) == {"weight", "bias"}
+    assert set(load(store.path(5), "model.")[0]) == {"weight", "bias"}
 
 
 def test_an_interrupted_reader_closes_while_a_thread_reads(tmp_path, monkeypatch):
@@ -120,11 +120,11 @@ def test_damage_to_an_old_one_does_not_stop_the_saving(tmp_path):
 
 def test_what_a_killed_process_did_not_come_to_delete_goes_on_opening(tmp_path):
     filled(tmp_path, [1, 2, 3, 4], keep=4)
-    CheckpointStore(tmp_path).latest(no_warning)
+    load_latest(CheckpointStore(tmp_path), no_warning)
     assert CheckpointStore(tmp_path).steps() == [1, 2, 3, 4]  # a reader deletes nothing
     store = CheckpointStore(tmp_path, keep=2)
     assert store.steps() == [1, 2, 3, 4]  # and nothing goes before the newest is known to be good
-    store.latest(no_warning)
+    load_latest(store, no_warning)
     assert store.steps() == [3, 4]
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_deleted_before_the_new_one_is_safe(tmp_path, monkeypatch):
                 store.save(3, arrays_of(3), {"step": 3})
         assert store.steps() == [1, 2]
         assert sorted(os.listdir(tmp_path)) == ["step-00000001.safetensors", "step-00000002.safetensors"]
-    assert store.latest(no_warning)[1] == {"step": 2}
+    assert load_latest(store, no_warning)[1] == {"step": 2}
 
 
 def test_a_folder_that_cannot_be(tmp_path):
@@ -162,13 +162,13 @@ def test_a_folder_that_cannot_be(tmp_path):
 def test_a_store_for_reading_changes_nothing(tmp_path):
     folder = tmp_path / "none"
     reader = CheckpointStore(folder)
-    assert (reader.steps(), reader.latest(no_warning), reader.last(5)) == ([], None, [])
+    assert (reader.steps(), load_latest(reader, no_warning), reader.last(5)) == ([], None, [])
     assert not folder.exists()
     filled(folder, [1, 2])
     (folder / ".step-00000003.safetensors.0123abcd.partial").write_text("a process is writing this")
     flip(reader.path(2))
     before = sorted(os.listdir(folder))
-    assert CheckpointStore(folder).latest(lambda message: None)[1] == {"step": 1}
+    assert load_latest(CheckpointStore(folder), lambda message: None)[1] == {"step": 1}
     assert sorted(os.listdir(folder)) == before
     with pytest.raises(ValueError, match="opened for reading"):
         reader.save(3, {}, {})
@@ -187,16 +187,16 @@ def test_a_negative_step_is_refused(tmp_path):
 
 def test_a_step_that_is_not_there(tmp_path):
     with pytest.raises(CheckpointError, match=r"no checkpoint of step 3; there are: 1, 2$"):
-        filled(tmp_path, [1, 2]).load(3)
+        filled(tmp_path, [1, 2]).existing(3)
     with pytest.raises(CheckpointError, match=r"there are: none$"):
-        CheckpointStore(tmp_path / "empty").load(3)
+        CheckpointStore(tmp_path / "empty").existing(3)
 
 
 # ---- Found again ----
 
 
 def test_the_latest_is_the_newest(tmp_path):
-    arrays, state = filled(tmp_path, [1, 3, 2]).latest(no_warning)
+    arrays, state = load_latest(filled(tmp_path, [1, 3, 2]), no_warning)
     assert state == {"step": 3}
     assert arrays["model.weight"].tobytes() == arrays_of(3)["model.weight"].tobytes()
 
@@ -207,14 +207,14 @@ def test_the_last_whole_one_is_used_and_damaged_ones_are_told_and_set_aside(tmp_
     damage(store.path(2))
     damage(store.path(3))
     told = []
-    assert store.latest(told.append)[1] == {"step": 1}
+    assert load_latest(store, told.append)[1] == {"step": 1}
     assert [f"step-0000000{n}.safetensors is damaged: " in each for n, each in zip((3, 2), told, strict=True)] == [
         True
     ] * 2
     assert store.steps() == [1]
     assert store.path(3).with_name("step-00000003.safetensors.damaged").exists()
     store.save(2, arrays_of(2), {"step": 2})
-    assert store.latest(no_warning)[1] == {"step": 2}
+    assert load_latest(store, no_warning)[1] == {"step": 2}
 
 
 def test_damage_of_the_optimizer_alone_is_damage(tmp_path):
@@ -223,7 +223,7 @@ def test_damage_of_the_optimizer_alone_is_damage(tmp_path):
     content[content.index(arrays_of(2)["optimizer.m.weight"].tobytes())] ^= 1
     store.path(2).write_bytes(content)
     told = []
-    assert store.latest(told.append)[1] == {"step": 1}
+    assert load_latest(store, told.append)[1] == {"step": 1}
     assert "optimizer.m.weight have changed" in told[0]
 
 
@@ -232,7 +232,7 @@ def test_where_none_is_whole_training_does_not_start_anew(tmp_path):
     flip(store.path(1))
     cut(store.path(2))
     with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints in .* is intact"):
-        store.latest(lambda message: None)
+        load_latest(store, lambda message: None)
     assert store.steps() == [1, 2]
 
 
@@ -245,7 +245,7 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(CheckpointError, match=r"cannot read the checkpoint .*: Permission denied; check") as caught:
-        store.latest(no_warning)
+        load_latest(store, no_warning)
     assert not isinstance(caught.value, DamagedCheckpointError)
 
 
@@ -263,9 +263,9 @@ def test_what_a_process_lacks_is_no_damage(tmp_path, monkeypatch, error, told_by
     with monkeypatch.context() as patched:
         patched.setattr("minitf.storage.checkpoints.safe_open", lacking)
         with pytest.raises(CheckpointError, match=re.escape(os.strerror(error))):
-            store.latest(no_warning)
+            load_latest(store, no_warning)
     assert store.steps() == [1, 2]
-    assert store.latest(no_warning)[1]["step"] == 2
+    assert load_latest(store, no_warning)[1]["step"] == 2
 
 
 def test_an_error_of_the_system_that_the_library_tells_is_told_as_such(tmp_path, monkeypatch):
@@ -310,7 +310,7 @@ store.save(2, {{"a": np.ones(99)}}, {{"step": 2}})
     assert len(os.listdir(tmp_path)) == 2
     store = CheckpointStore(tmp_path, keep=1)
     assert os.listdir(tmp_path) == ["step-00000001.safetensors"]
-    assert store.latest(no_warning)[1] == {"step": 1}
+    assert load_latest(store, no_warning)[1] == {"step": 1}
 
 
 # ---- Averaged ----
@@ -424,7 +424,7 @@ def test_checkpoints_of_two_runs_are_not_mixed(tmp_path):
     store = CheckpointStore(tmp_path, keep=9)
     for act in (
         lambda: average(store.last(2), ""),
-        lambda: store.latest(no_warning),
+        lambda: load_latest(store, no_warning),
         store.check_one_run,
     ):
         with pytest.raises(CheckpointError, match=message):
@@ -444,7 +444,7 @@ def test_checkpoints_without_an_identity_belong_to_any_run(tmp_path):
     of_run(tmp_path, "1234567890", [2])
     store = CheckpointStore(tmp_path, keep=9)
     assert average(store.last(2), "").keys() == arrays_of(1).keys()
-    assert store.latest(no_warning)[1] == {"step": 2}
+    assert load_latest(store, no_warning)[1] == {"step": 2}
 
 
 def test_a_resumed_run_keeps_its_identity(tmp_path):
@@ -452,8 +452,8 @@ def test_a_resumed_run_keeps_its_identity(tmp_path):
     store = CheckpointStore(tmp_path, keep=9, origin={"run": "drawn again", "config": {"a": 1}})
     store.take_identity(1)
     store.save(2, arrays_of(2), {})
-    path, origin = CheckpointStore(tmp_path).newest_origin()
+    path, origin = newest_origin(CheckpointStore(tmp_path))
     assert (path, origin) == (store.path(2), {"run": "1234567890", "config": {"a": 1}})
     flip(store.path(2), 100)
-    assert CheckpointStore(tmp_path).newest_origin()[0] == store.path(1)
-    assert CheckpointStore(tmp_path / "absent").newest_origin() == (None, {})
+    assert newest_origin(CheckpointStore(tmp_path))[0] == store.path(1)
+    assert newest_origin(CheckpointStore(tmp_path / "absent")) == (None, {})
