@@ -18,10 +18,10 @@ from tqdm import tqdm
 from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
+from minitf.config.translate_settings import PENALTIES
 from minitf.corpora.built_in import WORD, built_in_words
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
-from minitf.decoding.search import PENALTIES
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError, shortened
 from minitf.evaluation.metrics import bleu, chrf, exact_match

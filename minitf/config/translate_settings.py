@@ -33,6 +33,24 @@ class TextSettings:
     )
 
 
+PENALTIES = {
+    "paper": (0.6, 5.0),
+    "tensor2tensor": (0.6, 5.0),
+    "opennmt-wu": (1.0, 5.0),
+    "joeynmt": (1.0, 5.0),
+    "fairseq": (1.0, 0.0),
+    "marian": (1.0, 0.0),
+    "sockeye": (1.0, 0.0),
+    "none": (0.0, 5.0),
+}
+"""(α, β) of the length penalties of toolkits.
+
+The paper, tensor2tensor, OpenNMT-py (`wu`) and JoeyNMT have β = 5 (Wu et al. 2016); fairseq's `lenpen`, Marian's
+`normalize` and Sockeye divide by length^α, which is β = 0 (Sockeye has this formula, with both letters). α is 1 where a
+toolkit has no default. Only the score is that of the toolkit: the toolkits' stop rules are not exact.
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
     """The search for the best translation. A value of none is taken from the run."""

@@ -15,13 +15,13 @@ from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
     Model,
-    dead_end,
     decoder_of,
     hypothesis_of,
     max_lengths,
     places_filled,
     reorder,
 )
+from minitf.decoding.sentence_errors import dead_end
 from minitf.system.environment import sum_left_to_right
 
 Array = NDArray[Any]

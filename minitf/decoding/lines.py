@@ -24,7 +24,8 @@ from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.long_lines import best_combinations, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, SentenceError, beam_search, decoder_of
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
+from minitf.decoding.sentence_errors import SentenceError
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError, nearest
 from minitf.system.environment import sum_left_to_right
@@ -226,7 +227,7 @@ class LineTranslator:
         """line_of: the number of the line of a piece, for messages"""
 
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            begun = [prefixes[i] for i in places]
+            begun = [prefixes[i] for i in places] if any(prefixes) else None
             try:
                 if plan.sampling is not None:
                     return sample(model, source, plan.search, plan.sampling, begun)

@@ -15,12 +15,11 @@ from autograd.backend import backend_of
 from minitf.config.model import PAD
 from minitf.decoding.candidates import log_probabilities_of, never_produced
 from minitf.decoding.greedy import walk
+from minitf.decoding.prefixes import Prefixes, checked_prefixes
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
     Model,
-    Prefixes,
-    checked_prefixes,
     hypothesis_of,
     max_lengths,
 )
@@ -71,7 +70,7 @@ def sample(
     config, sampling = config or BeamSearchConfig(), sampling or SamplingConfig()
     n = config.n_best
     limits = max_lengths(source, config)
-    forced = checked_prefixes(prefixes, limits)
+    forced = checked_prefixes(prefixes, limits) if prefixes is not None else [[] for _ in source]
     generators = [_generator(sampling.seed, draw, row[row != PAD].tolist()) for row in source for draw in range(n)]
 
     def choose(logits: Array, position: int, rows: Array) -> tuple[Array, Array]:

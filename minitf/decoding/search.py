@@ -20,31 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.candidates import at_places, log_probabilities_of, most_probable_next
+from minitf.decoding.candidates import at_places, most_probable_next
 from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
+from minitf.decoding.prefixes import Prefixes, checked_prefixes, force_prefixes
+from minitf.decoding.sentence_errors import dead_end
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 
 Array = NDArray[Any]
 Model = Transformer | IncrementalDecoder
-Prefixes = Sequence[Sequence[int]]
-
-PENALTIES = {
-    "paper": (0.6, 5.0),
-    "tensor2tensor": (0.6, 5.0),
-    "opennmt-wu": (1.0, 5.0),
-    "joeynmt": (1.0, 5.0),
-    "fairseq": (1.0, 0.0),
-    "marian": (1.0, 0.0),
-    "sockeye": (1.0, 0.0),
-    "none": (0.0, 5.0),
-}
-"""(α, β) of the length penalties of toolkits.
-
-The paper, tensor2tensor, OpenNMT-py (`wu`) and JoeyNMT have β = 5 (Wu et al. 2016); fairseq's `lenpen`, Marian's
-`normalize` and Sockeye divide by length^α, which is β = 0 (Sockeye has this formula, with both letters). α is 1 where a
-toolkit has no default. Only the score is that of the toolkit: the toolkits' stop rules are not exact.
-"""
 
 
 @dataclass(frozen=True)
@@ -246,32 +230,12 @@ def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -
         sentence=np.arange(B),
         max_length=max_length,
         max_penalty=np.array([config.penalty(int(length)) for length in max_length]),
-        prefix=checked_prefixes(prefixes, max_length),
+        prefix=checked_prefixes(prefixes, max_length) if prefixes is not None else [[] for _ in source],
         tokens=np.full((B, 1, 1), BOS),
         log_probability=np.zeros((B, 1)),
         finish_count=np.zeros(B, int),
         finished=[[] for _ in range(B)],
     )
-
-
-def checked_prefixes(prefixes: Prefixes | None, max_length: Array) -> list[list[int]]:
-    """One prefix for each sentence: the caller's, or an empty one."""
-    if prefixes is None:
-        return [[] for _ in max_length]
-    if len(prefixes) != len(max_length):
-        raise ValueError(f"{len(prefixes)} prefixes for {len(max_length)} sentences; give one for each, possibly empty")
-    for sentence, (prefix, limit) in enumerate(zip(prefixes, max_length.tolist(), strict=True)):
-        if len(prefix) >= limit:
-            raise SentenceError(
-                sentence,
-                f"the prefix of {{}} has {len(prefix)} tokens, but the output may have {limit} with its end token; "
-                "shorten the prefix or choose a larger max_extra_length",
-            )
-        if {PAD, BOS, EOS} & {*prefix}:
-            raise ValueError(
-                f"the prefix of sentence {sentence}, {list(prefix)}, contains PAD, BOS or EOS; remove them"
-            )
-    return [list(map(int, prefix)) for prefix in prefixes]
 
 
 def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
@@ -300,7 +264,8 @@ def _best_candidates(
         logits, config.candidates, position, sentences, config.allow_unknown, may_end, shortlist
     )  # [B × N, C] each
     C = token.shape[1]
-    _force_prefixes(token, gained, logits, beams, position)
+    if any(beams.prefix):
+        force_prefixes(token, gained, logits, beams.prefix, sentences, position)
     total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
 
     if N == 1:  # in order already
@@ -310,18 +275,6 @@ def _best_candidates(
     by_beam_and_token = beam * (int(token.max()) + 1) + token
     order = np.lexsort((by_beam_and_token, -total), axis=1)[:, : config.candidates]  # [B, C], by total first
     return Candidates(beam[order], at_places(token, order), at_places(total, order))
-
-
-def _force_prefixes(token: Array, gained: Array, logits: Array, beams: Beams, position: int) -> None:
-    """Make a prefix's token at this position, if it has one, the only candidate of every beam, in place."""
-    N = beams.log_probability.shape[1]
-    for b, prefix in enumerate(beams.prefix):
-        if position <= len(prefix):
-            rows = slice(b * N, (b + 1) * N)
-            forced = np.full(N, prefix[position - 1])
-            token[rows, 0] = forced
-            gained[rows, 0] = log_probabilities_of(logits[rows], forced, position, np.full(N, beams.sentence[b]))
-            gained[rows, 1:] = -np.inf
 
 
 def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> None:
@@ -375,27 +328,6 @@ def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[
     if not len(alive):
         raise dead_end(beams.sentence[b], position)
     return [hypothesis_of(beams.tokens[b, n, 1:].tolist(), float(beams.log_probability[b, n]), config) for n in alive]
-
-
-class SentenceError(UserError):
-    """A sentence of a batch, counted from 0, cannot be decoded; `at` names it as its caller knows it."""
-
-    def __init__(self, sentence: int, text: str):
-        super().__init__(text.format(f"sentence {sentence}"))
-        self.sentence, self._text = sentence, text
-
-    def at(self, name: str) -> UserError:
-        """Return the same error, about the sentence of another name."""
-        return UserError(self._text.format(name))
-
-
-def dead_end(sentence: Any, position: int) -> UserError:
-    """Return the error for a sentence that no token can follow."""
-    return SentenceError(
-        int(sentence),
-        f"the model gives every token that may be produced a probability of 0 at output position {position} of "
-        "{}; its weights have diverged: use an earlier checkpoint",
-    )
 
 
 def _drop(beams: Beams, done: Array) -> Array:

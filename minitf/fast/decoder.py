@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,13 +24,15 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
-from autograd.fast import CpuKernels, kernels_of
+from autograd.fast import CpuKernels, cpu_kernels, kernels_of
 from autograd.fast.int8 import Int8Weights
+from autograd.fast.shared import blocks_of
 from autograd.safety import last_change, now
-from minitf.config.model import BOS, PAD
+from minitf.config.model import BOS
 from minitf.decoding import candidates
+from minitf.fast.same_bits import padded, padded_width, rows_computed_alike
 from minitf.fast.state import DecodingState, Record
-from minitf.fast.threads import padded_width, share_out
+from minitf.fast.threads import Work, in_threads
 from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.mixing import Mixing
 from minitf.model.transformer import MultiHeadAttention, Positions, Residual, Transformer, padding_mask
@@ -38,8 +40,16 @@ from minitf.model.variants import ForeignTransformer, LocalAttention, end_for_st
 
 Array = Any
 
-TRIED = 8
-"""Rows that are tried with each weight, to find products in which equal rows have equal results: few may differ."""
+Batches = Callable[..., Iterator[list[int]]]
+"""(lengths, most tokens, most sentences, group) -> batches of sentences whose lengths have one value of `group`"""
+WORTH_A_THREAD = 8
+"""Sentences below which a batch is not divided among threads: a product of fewer rows takes about as long."""
+WORTH_SHARING = {"numpy": 50_000_000, "numba": 20_000_000}
+"""Multiplications of a batch in a step, by the CPU's kernels, below which batches are not shared out: threads whose
+calls take a few microseconds wait for one another's turn with the interpreter, and two are slower than one."""
+IN_CACHE = 4_000_000
+"""Weights of a step that stay in the cache, so that the compiled search takes as long for a sentence in any batch: the
+last batches are divided, for all threads to end at about the same time."""
 
 
 class InferenceTransformer:
@@ -78,9 +88,30 @@ class InferenceTransformer:
         """The weights that each row of a step is multiplied with."""
         return sum(each.size for each in self.weights.values() if each.of_a_step)
 
-    def compute_batches(self, *batches: Any) -> None:
-        """Compute batches of sentences, on all threads where that is faster: see `share_out`."""
-        share_out(self, *batches)
+    def compute_batches(
+        self,
+        work: Work,
+        batches_by_length: Batches,
+        lengths: Sequence[int],
+        max_tokens: int,
+        max_sentences: int,
+        rows: int,
+    ) -> None:
+        """Call `work` for batches of all sentences, in several threads where the batches are large.
+
+        rows: hypotheses of a sentence that a step computes at once
+        """
+        shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(lengths) // (cpu_kernels().threads or 1))))
+        threads = _threads(self, shared * rows)
+        group = padded_width if self.same_bits else None
+        batches = [*batches_by_length(lengths, max_tokens, shared if threads > 1 else max_sentences, group)]
+        if threads > 1 and getattr(self, "compiled_search", None) is not None and self.weights_of_a_step <= IN_CACHE:
+            batches[-threads:] = [each[s] for each in batches[-threads:] for s in blocks_of(len(each), WORTH_A_THREAD)]
+        if min(threads, len(batches)) > 1:
+            in_threads(self, work, batches, min(threads, len(batches)))
+            return
+        for batch in batches:
+            work(self, batch)
 
     def search(self, source: Array, config: Any) -> Any:
         """`beam_search` of minitf/decoding/search.py, compiled; None where it must compute.
@@ -102,11 +133,9 @@ class InferenceTransformer:
         """
         self._load_changes()
         source = self.backend.asarray(source)
-        b, s = source.shape
+        b = len(source)
         if self.same_bits:
-            padded = self.backend.xp.full((b, padded_width(s)), PAD, source.dtype)
-            padded[:, :s] = source
-            source = padded
+            source = padded(source)
         mask = padding_mask(source)  # [B, 1, 1, S]
         mask = None if bool(mask.all()) else mask
         memory = self._encode(source, mask, record)  # [≥ B · S, D]
@@ -354,7 +383,7 @@ class InferenceTransformer:
         vars(self).pop("compiled_search", None)
         self.rows_at_a_time = None
         if self.same_bits:
-            self.rows_at_a_time = 1 if self.int8 else self._rows_computed_alike()
+            self.rows_at_a_time = 1 if self.int8 else rows_computed_alike(self)
 
     def release_weights(self) -> None:
         """Give back the memory of the model's matrices that are kept in 8 bits; for the model, they are NaN."""
@@ -395,19 +424,6 @@ class InferenceTransformer:
             self.quantised += [linear.weight for linear in linears]
         return _Weights(weight, bias, of_a_step, ends, in_int8=in_int8)
 
-    def _rows_computed_alike(self) -> int:
-        """Rows of a product with which equal rows give equal results, as tried with all weights; one always does."""
-        rng = np.random.default_rng(0)
-        for rows in self.backend.rows_alike:
-            self.rows_at_a_time = rows
-            results = []
-            for module, weights in (each for each in self.weights.items() for _ in range(TRIED)):
-                x = rng.standard_normal((1, len(weights.w))).astype(self.dtype).repeat(rows, 0)
-                results.append(self.backend.to_host(self._linear(self.backend.asarray(x), module)))
-            if all((y == y[:1]).all() for y in results):
-                return rows
-        return 1
-
 
 class _Weights:
     """The weights w [in, out] and the bias of a product, which may compute several projections.
@@ -440,6 +456,16 @@ class _Weights:
     def contiguous(self) -> Array:
         """A contiguous copy of w, made when it is first faster."""
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
+
+
+def _threads(decoder: Any, rows: int) -> int:
+    """Return the number of batches of `rows` hypotheses to compute at once: several large ones on a CPU."""
+    kernels = cpu_kernels()
+    if decoder.backend is not kernels:
+        return 1
+    if getattr(decoder, "compiled_search", None) is not None:
+        return kernels.threads or 1
+    return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[kernels.kernels] else 1
 
 
 def top_tokens(logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

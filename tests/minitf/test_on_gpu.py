@@ -26,7 +26,7 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.decoder import InferenceTransformer
 from minitf.fast.layers import linear_heads
-from minitf.fast.threads import padded_width
+from minitf.fast.same_bits import padded_width
 from minitf.model.transformer import Transformer
 from minitf.parallel.launch import _require_gpus
 from minitf.system.process import set_up_device

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from minitf.config.model import EOS, PAD
+from minitf.config.translate_settings import PENALTIES
 from minitf.decoding.greedy import greedy_search
 from minitf.decoding.scoring import score_targets
-from minitf.decoding.search import PENALTIES, BeamSearchConfig, beam_search
+from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.decoder import InferenceTransformer
-from minitf.fast.threads import padded_width
+from minitf.fast.same_bits import padded_width
 from tests.helpers.marks import parametrize_some
 from tests.helpers.small_model import Lively, model_with, sources
 

@@ -15,8 +15,8 @@ from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.lines import BatchedModel, batches_by_length
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
+from minitf.fast import decoder as fast_decoder
 from minitf.fast import search as fast_search
-from minitf.fast import threads as fast_threads
 from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -165,7 +165,7 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(cpu_kernels(), "threads", 3)
-    assert [fast_threads._threads(decoder, 1), fast_threads._threads(InferenceTransformer(model_with()), 1)] == [3, 1]
+    assert [fast_decoder._threads(decoder, 1), fast_decoder._threads(InferenceTransformer(model_with()), 1)] == [3, 1]
     alone = run(None)
     count = len(calls)
     assert count >= 8
@@ -177,11 +177,11 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
 @pytest.mark.parametrize(("in_cache", "sizes"), [(4_000_000, [40, *[8] * 7, 4]), (0, [40, 40, 20])])
 def test_the_last_batches_of_a_small_model_are_divided(monkeypatch, in_cache, sizes):
     monkeypatch.setattr(cpu_kernels(), "threads", 2)
-    monkeypatch.setattr(fast_threads, "IN_CACHE", in_cache)
-    monkeypatch.setattr(fast_threads, "_in_threads", lambda decoder, work, batches, threads: given.extend(batches))
+    monkeypatch.setattr(fast_decoder, "IN_CACHE", in_cache)
+    monkeypatch.setattr(fast_decoder, "in_threads", lambda decoder, work, batches, threads: given.extend(batches))
     given = []
     decoder = InferenceTransformer(lively())
-    fast_threads.share_out(decoder, None, batches_by_length, range(1, 101), 10_000, 40, 1)
+    decoder.compute_batches(None, batches_by_length, range(1, 101), 10_000, 40, 1)
     assert [len(batch) for batch in given] == sizes
     assert [*chain(*given)] == [*range(99, -1, -1)]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import minitf.decoding.lines
-import minitf.fast.threads
+import minitf.fast.decoder
 from autograd.fast import cpu_kernels
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
@@ -586,7 +586,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
     lines = ENGLISH * 8
     expected = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2)
     monkeypatch.setattr(cpu_kernels(), "threads", 3)
-    monkeypatch.setattr(minitf.fast.threads, "WORTH_SHARING", {"numpy": 0})
+    monkeypatch.setattr(minitf.fast.decoder, "WORTH_SHARING", {"numpy": 0})
     found = load(tiny_run, same_bits=same_bits).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
     if same_bits:
@@ -595,7 +595,7 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch, s
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     monkeypatch.setattr(cpu_kernels(), "threads", 2)
-    monkeypatch.setattr(minitf.fast.threads, "WORTH_SHARING", {"numpy": 0})
+    monkeypatch.setattr(minitf.fast.decoder, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 
     def fail(lines):
@@ -630,7 +630,7 @@ def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, 
     for beam, shared in ((1, False), (2, True)):
         threads.clear()
         met = threading.Barrier(2, timeout=20)
-        monkeypatch.setitem(minitf.fast.threads.WORTH_SHARING, computed_by, 2 * 8 * weights)
+        monkeypatch.setitem(minitf.fast.decoder.WORTH_SHARING, computed_by, 2 * 8 * weights)
         translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
         assert len(threads) == 1 + shared
 
