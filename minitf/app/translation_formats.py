@@ -8,7 +8,7 @@ from typing import Any
 
 from minitf.config import TranslateConfig
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.lines import Translation
+from minitf.decoding.translation import Translation
 from minitf.translation.attention_weights import Alignment
 from minitf.translation.translator import Translator
 

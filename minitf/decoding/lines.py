@@ -11,9 +11,8 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from html import escape
-from typing import Any, TypedDict, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,20 +21,19 @@ from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import IncrementalDecoder
-from minitf.decoding.long_lines import best_combinations, split_long
+from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
 from minitf.decoding.sentence_errors import SentenceError
 from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError, nearest
-from minitf.system.environment import sum_left_to_right
+from minitf.decoding.translation import Translation
+from minitf.errors import UserError
 
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 MAX_TOKENS_PER_BATCH = 4096
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
-Ids = tuple[int, ...]
 Result = TypeVar("Result")
 Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]]
 """(decoder, source [B, S], indices of the sentences) -> a result for each sentence"""
@@ -59,68 +57,6 @@ class Plan:
                 raise UserError(f"{name}={value} is too small for a sentence; choose 1 or more, such as 4096 subwords")
         if self.sampling is not None and self.shortlist is not None:
             raise UserError("sampling draws from the whole vocabulary, not from a shortlist; omit one of them")
-
-
-class Settings(TypedDict, total=False):
-    """Settings of a translation; a setting that is missing or None is taken from the translator."""
-
-    beam: int | None
-    alpha: float | None
-    beta: float | None
-    max_extra_length: int | None
-    max_length: int | None
-    min_length: int | None
-    beam_patience: float | None
-    n_best: int | None
-    """See `BeamSearchConfig`."""
-    sampling: SamplingConfig | None
-    """Draw translations at random instead of searching for the best."""
-    shortlist: Shortlist | None
-    """Choose among its tokens instead of the whole vocabulary: faster, with other results."""
-    max_tokens_per_batch: int
-    """Most source subwords searched at once, padding included."""
-    max_sentences_per_batch: int | None
-    progress: Callable[[int], object] | None
-    """Called with the number of lines finished since the last call."""
-
-
-def plan_of(settings: Settings, search: BeamSearchConfig) -> Plan:
-    """Fill in the settings that are missing; `search` has those of the search.
-
-    Raises: TypeError for an unknown setting.
-    """
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    unknown = given.keys() - Settings.__annotations__.keys()
-    if unknown:
-        name, valid = min(unknown), list(Settings.__annotations__)
-        begin = [each for each in valid if each.startswith(name)]  # n: n_best
-        hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
-        raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
-    of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-    return Plan(replace(search, **of_search), **given)
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a line."""
-
-    text: str
-    score: float
-    """log_probability / length penalty, by which translations are ranked; summed over the pieces of a long line."""
-    log_probability: float
-    """Natural logarithm; summed over the pieces of a long line."""
-    finished: bool
-    """False: cut at the length limit, because no hypothesis ended before."""
-    parts: tuple[tuple[Ids, Ids], ...] = field(default=(), repr=False)
-    """Source and target tokens of each piece of the line, without the end tokens; one piece of nearly every line."""
-    token_log_probabilities: tuple[float, ...] | None = None
-    """log P of each target token of a translation given to `score`, the end tokens of pieces included."""
-
-    def _repr_html_(self) -> str:
-        """Return the text and its score for notebooks."""
-        cut = "" if self.finished else ", cut at the length limit"
-        numbers = f"score {self.score:.4f}, log P {self.log_probability:.4f}{cut}"
-        return f"<p>{escape(self.text)}<br><small>{numbers}</small></p>"
 
 
 def search_of(config: RunConfig) -> BeamSearchConfig:
@@ -168,10 +104,6 @@ class LineTranslator:
         self._source_eos: bool = getattr(decoder, "source_eos", True)
         self._masked: set[int] = getattr(decoder, "masked_tokens", set())
 
-    def _plan(self, settings: Settings) -> Plan:
-        """Raises: TypeError for an unknown setting"""
-        return plan_of(settings, self.search)
-
     def nbest(
         self, lines: Sequence[str], plan: Plan, prefixes: Sequence[str] | None = None, first_line: int = 1
     ) -> list[list[Translation]]:
@@ -203,7 +135,11 @@ class LineTranslator:
 
         found = self._search(pieces, first, plan, count, lambda piece: first_line + bisect_right(last_piece, piece))
         translated = self._decode(pieces, found)
-        results = [joined(translated[a:b], plan.search.n_best) for a, b in itertools.pairwise([0, *last_piece])]
+        n = plan.search.n_best
+        results = [
+            translated[a][:n] if b == a + 1 else joined(translated[a:b], n)
+            for a, b in itertools.pairwise([0, *last_piece])
+        ]
         self._warn_of_cuts(results, first_line)
         return results
 
@@ -278,22 +214,6 @@ def refuse_single_string(lines: Iterable[str]) -> None:
         raise TypeError(
             "lines is a single string, which would be translated character by character; give a list of lines"
         )
-
-
-def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
-    """Return the n best translations of a line, from those of its pieces: one of nearly every line."""
-    if len(pieces) == 1:
-        return pieces[0][:n_best]
-    return [
-        Translation(
-            " ".join(each.text for each in chosen if each.text),
-            score,
-            sum_left_to_right(each.log_probability for each in chosen),
-            all(each.finished for each in chosen),
-            tuple(part for each in chosen for part in each.parts),
-        )
-        for score, chosen in best_combinations(pieces, n_best)
-    ]
 
 
 def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:

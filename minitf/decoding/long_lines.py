@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
+
+from minitf.decoding.translation import Translation
+from minitf.system.environment import sum_left_to_right
 
 SENTENCE_ENDS = tuple(".!?…。！？।؟")
 CLAUSE_ENDS = tuple(",;:–—，；：、،")
 CLOSING = "\"'”’»›“)]}」』）"
-
-
-class Scored(Protocol):
-    """A translation of a piece."""
-
-    @property
-    def score(self) -> float: ...
-
-
-Piece = TypeVar("Piece", bound=Scored)
 
 
 def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
@@ -50,7 +43,21 @@ def _cut_quality(before: str, after: str) -> int:
     return 2 if after.startswith("▁") else 1
 
 
-def best_combinations(pieces: Sequence[Sequence[Piece]], n_best: int) -> list[tuple[float, list[Piece]]]:
+def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
+    """Return the n best translations of a line, from those of its pieces."""
+    return [
+        Translation(
+            " ".join(each.text for each in chosen if each.text),
+            score,
+            sum_left_to_right(each.log_probability for each in chosen),
+            all(each.finished for each in chosen),
+            tuple(part for each in chosen for part in each.parts),
+        )
+        for score, chosen in _best_combinations(pieces, n_best)
+    ]
+
+
+def _best_combinations(pieces: Sequence[Sequence[Translation]], n_best: int) -> list[tuple[float, list[Translation]]]:
     """Choose one translation of each piece in the n best ways, by the sum of their scores: (sum, the chosen)."""
     best: list[tuple[float, Any]] = [(0.0, None)]  # the other part: (that of the pieces before, the last one chosen)
     for translations in pieces:

@@ -6,6 +6,7 @@ The decoder reads the tokens of the given translation instead of those that it w
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
@@ -14,17 +15,23 @@ import numpy as np
 from minitf.config.model import EOS
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import BatchedModel, Ids, LineTranslator, Plan, Settings, Translation, chunks_of_lines
+from minitf.decoding.lines import BatchedModel, LineTranslator, Plan, chunks_of_lines
 from minitf.decoding.scoring import ForcedTarget, score_targets
 from minitf.decoding.search import hypothesis_of
+from minitf.decoding.translation import Ids, Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
 from minitf.translation.attention_weights import Alignment, SentenceAttention, sentence_attention
+from minitf.translation.settings import Settings
 
 
-class ForcedDecoding(LineTranslator):
+class ForcedDecoding(LineTranslator, ABC):
     """A translator of lines that also scores and aligns given translations, and shows its attention."""
+
+    @abstractmethod
+    def _plan(self, settings: Settings) -> Plan:
+        """Return the settings, with the translator's own values for those missing."""
 
     def score(
         self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -20,8 +20,9 @@ from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import Plan, Settings, Translation, chunks_of_lines, refuse_single_string, search_of
+from minitf.decoding.lines import Plan, chunks_of_lines, refuse_single_string, search_of
 from minitf.decoding.search import BeamSearchConfig, Model
+from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
@@ -35,6 +36,7 @@ from minitf.translation.loading import (
     source_reader,
     with_precision,
 )
+from minitf.translation.settings import Settings, unknown_setting
 
 
 class Translator(ForcedDecoding):
@@ -217,8 +219,14 @@ class Translator(ForcedDecoding):
     # ---- Settings ----
 
     def _plan(self, settings: Settings) -> Plan:
-        """Raises: TypeError for an unknown setting; UserError for a shortlist that this translator cannot use."""
-        plan = super()._plan(settings)
+        """Return the settings, with the translator's own values for those missing.
+
+        Raises: TypeError for an unknown setting; UserError for a shortlist that this translator cannot use."""
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        if unknown := given.keys() - Settings.__annotations__.keys():
+            raise unknown_setting(min(unknown))
+        of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
+        plan = Plan(replace(self.search, **of_search), **given)
         if plan.shortlist is not None:
             decoder = self._batched.decoder
             if not isinstance(decoder, InferenceTransformer | Ensemble):

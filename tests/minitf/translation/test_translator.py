@@ -20,9 +20,10 @@ from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.text import normalise, read_lines
 from minitf.decoding.greedy import greedy_search
-from minitf.decoding.lines import Translation, batches_by_length, joined
-from minitf.decoding.long_lines import split_long
+from minitf.decoding.lines import batches_by_length
+from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint_store import CheckpointStore
