@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from minitf.app.aligned_texts import ALIGNED, read_aligned_texts
 from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
@@ -42,7 +43,10 @@ READ_BYTES = 1 << 16
 def translate_text(config: TranslateConfig) -> None:
     """Translate the input as `config` says."""
     settings = settings_of(config)
-    texts, line_count = read_aligned_texts(config)
+    texts: dict[str, Iterable[str] | None] = dict.fromkeys(ALIGNED)
+    line_count = None
+    if config.input is not None or any(getattr(config, name) is not None for name in ALIGNED):
+        texts, line_count = read_aligned_texts(config)
     unread = texts["reference"]
     precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
     set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
@@ -251,39 +255,6 @@ def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> 
             break
         yield line
     yield from lines
-
-
-def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str] | None], int | None]:
-    """Read the texts that have a line for each line of the input, None if not given, and count the lines of the input.
-
-    Errors in files are found before translation begins. Pipes are read only once: the count is None for an input that
-    is a pipe, and the other texts are then read along with the input.
-    Raises: UserError if the number of lines of a text differs from that of the input
-    """
-    line_count = None
-    if config.input is not None and not _is_stream(config.input):
-        line_count = sum(1 for _ in read_lines(config.input, config.errors))
-    paths = {name: getattr(config, name) for name in ("reference", "prefix", "score")}
-    return {name: path and _read_aligned(path, config, line_count) for name, path in paths.items()}, line_count
-
-
-def _read_aligned(path: Path, config: TranslateConfig, line_count: int | None) -> Iterable[str]:
-    is_stream = _is_stream(path)
-    if line_count is None:
-        lines = read_lines(path, config.errors)
-        return lines if is_stream else list(lines)
-    found = list(itertools.islice(read_lines(path, config.errors), line_count + 1 if is_stream else None))
-    if len(found) != line_count:
-        more = "more" if is_stream and len(found) > line_count else f"{len(found):,}"
-        raise UserError(
-            f"{config.input} has {line_count:,} lines but {path} has {more}; give one line for each line of the input"
-        )
-    return found
-
-
-def _is_stream(path: Path) -> bool:
-    """Return whether a path is a pipe or device, which can be read only once."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 # ---- Output ------------------------------------------------------------------------------------------------------

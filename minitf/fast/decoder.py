@@ -30,11 +30,11 @@ from autograd.fast.shared import blocks_of
 from autograd.safety import last_change, now
 from minitf.config.model import BOS
 from minitf.decoding import candidates
+from minitf.fast.decoder_variants import mixed, showing_weights
 from minitf.fast.same_bits import padded, padded_width, rows_computed_alike
 from minitf.fast.state import DecodingState, Record
 from minitf.fast.threads import Work, in_threads
 from minitf.model.layers import Embedding, FeedForward, LayerNorm, Linear, Module
-from minitf.model.mixing import Mixing
 from minitf.model.transformer import MultiHeadAttention, Positions, Residual, Transformer, padding_mask
 from minitf.model.variants import ForeignTransformer, LocalAttention, end_for_start
 
@@ -174,7 +174,7 @@ class InferenceTransformer:
             residual = layer.self_attention_residual
             y = self._before(x, residual)
             if not self.has_attention:
-                y = self._mix(y, layer.mixing, source.shape, mask)
+                y = self._whole(mixed(y, layer.mixing, source.shape, mask, self.backend, one_by_one=self.same_bits))
             else:
                 attention = layer.self_attention
                 q, k, v = self._projections(y, attention, len(source), source.size, attention.heads)
@@ -274,20 +274,6 @@ class InferenceTransformer:
         n = rows // b
         return [y[:, part].reshape(b, n, heads, -1).swapaxes(1, 2) for part in self.weights[module].columns]
 
-    def _mix(self, x: Array, layer: Mixing, shape: tuple[int, int], mask: Array | None) -> Array:
-        """Another layer of Table 1 in place of self-attention.  Shapes: x [≥ B · S, D] -> [≥ B · S, D]"""
-        b, s = shape
-        rows = x[: b * s].reshape(b, s, -1)
-        whole = self.backend.xp.ones((b, 1, 1, s), bool) if mask is None else mask
-        with no_grad():
-            if self.same_bits:  # its products take in all sentences given
-                y = self.backend.xp.concatenate(
-                    [layer(Tensor(rows[i : i + 1]), whole[i : i + 1]).data for i in range(b)]
-                )
-            else:
-                y = layer(Tensor(rows), whole).data
-        return self._whole(y.reshape(b * s, -1))
-
     def _attend(
         self,
         q: Array,
@@ -304,10 +290,7 @@ class InferenceTransformer:
                 -> [≥ B · n, H · d_v]
         """
         if record is not None and place in record:
-            wide_q, wide_k = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in (q, k)]
-            unit = self.backend.xp.eye(k.shape[2], dtype=wide_k.dtype)  # weights are what they make of it
-            unit = self.backend.xp.broadcast_to(unit, (*k.shape[:2], *unit.shape))  # [B, H, S, S]
-            record[place](self.backend.to_host(self._heads(wide_q, wide_k, unit, mask, attention, place)))
+            record[place](self.backend.to_host(self._heads(*showing_weights(q, k), mask, attention, place)))
         y = self._heads(q, k, v, mask, attention, place)
         b, h, n, width = y.shape
         return self._whole(y.swapaxes(1, 2).reshape(b * n, h * width))

@@ -27,13 +27,12 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
+from minitf.translation.ensembles import require_one_target, source_reader
 from minitf.translation.forced_decoding import ForcedDecoding
 from minitf.translation.loading import (
     LearnedModel,
     build_model,
     load_learned,
-    require_one_target,
-    source_reader,
     with_precision,
 )
 from minitf.translation.settings import Settings, unknown_setting
@@ -112,7 +111,8 @@ class Translator(ForcedDecoding):
         chosen: Any = {"average": average, "checkpoint": checkpoint, "weights": weights}
         chosen |= {"allow_config_edits": allow_config_edits, "warn": warn}
         learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
-        require_one_target(learned)
+        if more:
+            require_one_target(learned)
         int8 = precision == "int8"
         learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
         models = [_model_of(each, np.float32 if int8 else dtype, device, plain) for each in learned]
