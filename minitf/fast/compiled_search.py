@@ -12,312 +12,27 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from autograd.fast import compiled_int8
 from autograd.fast import compiled_kernels as kernels
-from autograd.fast.compiled_tiles import LANES, dot, product_of_tile, weighted_sum
+from autograd.fast.compiled_tiles import dot
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.int8 import INPUTS, OUTPUTS
 from minitf.config.model import BOS, EOS
+from minitf.fast.compiled_layers import (
+    PART,
+    decode_rows,
+    embed_tokens,
+    multiply,
+    padded_to,
+    project_memory,
+    twice_as_long,
+    work_of_rows,
+)
 
 Array = Any
 f4 = np.float32
 
-RELU, SILU = 0, 1
-PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
-WIDTH = 64 if LANES == 16 else 16  # outputs of a tile of float32
-of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
 
 DONE, BROKEN = 0, 1  # the search: it has ended; a number is not finite, or nothing can follow
-
-
-# ---- Layers ----
-
-
-def multiply(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
-    """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows, with the weights and the bias of a layer.
-
-    weights: of float32, [L, out / 64, in, 64], or of 8 bits: `in_int8` of fast/search.py
-
-    Shapes: x [R, ≥ in], bias [L, out], y [R, out], out being a multiple of 64
-    """
-    raise NotImplementedError("compiled code alone calls it")
-
-
-@overload(multiply)
-def _multiply(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    return _multiply_int8 if isinstance(weights, types.BaseTuple) else _multiply_float32
-
-
-def _multiply_int8(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    multiply_int8(x, rows, weights, bias[layer], layer, relu, y, first)
-
-
-def _multiply_float32(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    multiply_float32(x, rows, weights[layer], bias[layer], relu, y, first)
-
-
-@compiled_exactly
-def multiply_int8(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
-    """See `multiply`."""
-    groups, start, factors, n_in = weights
-    q, of_inputs = np.empty((rows, 4 * groups.shape[2]), np.uint8), np.empty(rows, f4)
-    compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
-    compiled_int8.linear_int8(
-        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, np.int64(0), bias.size,
-        y[first : first + rows],
-    )  # fmt: skip
-
-
-@compiled_exactly
-def multiply_float32(x: Array, rows: int, weights: Array, bias: Array, relu: bool, y: Array, first: int) -> None:
-    """See `multiply`.  Shapes: weights [out / 64, in, 64], bias [out]"""
-    for output in range(0, OUTPUTS * len(weights), WIDTH):
-        row = 0
-        while row + 4 <= rows:
-            of_four(x, row, weights, bias, output, y, first + row, output)
-            row += 4
-        if row + 2 <= rows:
-            of_two(x, row, weights, bias, output, y, first + row, output)
-            row += 2
-        if row < rows:
-            of_one(x, row, weights, bias, output, y, first + row, output)
-    if relu:
-        for r in range(first, first + rows):
-            some = y[r]
-            for i in range(some.size):
-                some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
-
-
-@compiled_exactly
-def add_norm(x: Array, y: Array, rows: int, norm: Array, eps: Any, ones: Array, out: Array) -> None:
-    """out = LayerNorm(x + y), or, without rows of y, LayerNorm(x).  Shapes: [R, ≥ D], norm [2, D], ones [1, ≥ D]"""
-    width = norm.shape[1]
-    for r in range(rows):
-        to = out[r]
-        for i in range(width):
-            to[i] = x[r, i] + y[r, i] if len(y) else x[r, i]
-        mean = dot(out, r, 0, ones, 0, 0, width) / f4(width)
-        for i in range(width):
-            to[i] -= mean
-        inverse = f4(1) / np.sqrt(dot(out, r, 0, out, r, 0, width) / f4(width) + eps)
-        for i in range(width):
-            to[i] = to[i] * inverse * norm[0, i] + norm[1, i]
-
-
-@compiled_exactly
-def attend(
-    q: Array, row: int, column: int, memory: Array, places: Array, columns: Any, shape: Any, weights: Array, y: Array
-) -> None:
-    """Attention of one row, to rows of `memory`, whose columns have keys and values of all heads.
-
-    columns: where keys and values begin
-    shape: heads, d_k, d_v, factor on dot products
-
-    Shapes: q [R, …], memory [N, …], places int64 [S], weights [≥ S] (overwritten), y [R, ≥ H · d_v]
-    """
-    heads, d_k, d_v, scale = shape
-    count = len(places)
-    for h in range(heads):
-        top = f4(-np.inf)
-        for s in range(count):
-            score = dot(q, row, column + h * d_k, memory, places[s], columns[0] + h * d_k, d_k) * scale
-            weights[s] = score
-            top = score if not score <= top else top  # NaN stays, or makes the sum NaN
-        total = f4(0)
-        for s in range(count):
-            weights[s] = kernels.exp(weights[s] - top)
-        for s in range(count):
-            total += weights[s]
-        inverse = f4(1) / total
-        for s in range(count):
-            weights[s] *= inverse
-        weighted_sum(weights, places, memory, columns[1] + h * d_v, d_v, y, row, h * d_v)
-
-
-@compiled_exactly
-def feed_forward(x: Array, rows: int, products: Any, layer: int, activation: int, hidden: Array, y: Array) -> None:
-    """Shapes: x [R, ≥ D], hidden [R, F, padded] (overwritten), y [R, D, padded] (written)"""
-    up, up_bias, down, down_bias = products
-    multiply(x, rows, up, up_bias, layer, activation != SILU, hidden, 0)
-    if activation == SILU:
-        for r in range(rows):
-            some = hidden[r]
-            for i in range(some.size):
-                e = kernels.exp(-abs(some[i]))
-                some[i] *= (f4(1) if some[i] > 0 else e) / (f4(1) + e)
-    multiply(hidden, rows, down, down_bias, layer, False, y, 0)
-
-
-@compiled_exactly
-def after(x: Array, y: Array, rows: int, norm: Array, eps: Any, norm_first: bool, ones: Array) -> None:
-    """x becomes what the residual connection makes of it and y.  Shapes: x, y [R, ≥ D]"""
-    if norm_first:
-        for r in range(rows):
-            for i in range(norm.shape[1]):
-                x[r, i] += y[r, i]
-    else:
-        add_norm(x, y, rows, norm, eps, ones, x)
-
-
-@compiled_exactly
-def encode(x: Array, ends: Array, layers: Any, shape: Any, settings: Any) -> Array:
-    """Return the encoder, over the tokens of all sentences, without padding.
-
-    ends: of each sentence, the index after its last token
-
-    Shapes: x [N, D, padded] (overwritten), ends int64 [B] -> [N, D, padded]
-    """
-    inward, inward_bias, outward, outward_bias, up, up_bias, down, down_bias, norms, last = layers
-    norm_first, activation, eps = settings
-    heads, d_k, d_v, _ = shape
-    tokens, longest = len(x), 0
-    for b in range(len(ends)):
-        longest = max(longest, ends[b] - (ends[b - 1] if b else 0))
-    ones, nothing = np.ones((1, x.shape[1]), f4), np.zeros((0, 1), f4)
-    weights, places = np.empty(longest, f4), np.arange(tokens)
-    qkv, hidden = np.empty((tokens, inward_bias.shape[1]), f4), np.empty((tokens, up_bias.shape[1]), f4)
-    heads_joined, y, before = np.empty((tokens, padded_to(heads * d_v)), f4), np.empty_like(x), np.empty_like(x)
-    columns = heads * d_k, 2 * heads * d_k
-    for layer in range(len(inward_bias)):
-        given = x
-        if norm_first:
-            add_norm(x, nothing, tokens, norms[layer, 0], eps, ones, before)
-            given = before
-        multiply(given, tokens, inward, inward_bias, layer, False, qkv, 0)
-        start = 0
-        for b in range(len(ends)):
-            of_sentence = places[start : ends[b]]
-            for row in range(start, ends[b]):
-                attend(qkv, row, 0, qkv, of_sentence, columns, shape, weights, heads_joined)
-            start = ends[b]
-        multiply(heads_joined, tokens, outward, outward_bias, layer, False, y, 0)
-        after(x, y, tokens, norms[layer, 0], eps, norm_first, ones)
-        if norm_first:
-            add_norm(x, nothing, tokens, norms[layer, 1], eps, ones, before)
-        feed_forward(given, tokens, (up, up_bias, down, down_bias), layer, activation, hidden, y)
-        after(x, y, tokens, norms[layer, 1], eps, norm_first, ones)
-    if norm_first:
-        add_norm(x, nothing, tokens, last, eps, ones, x)
-    return x
-
-
-@compiled_exactly
-def padded_to(width: int) -> int:
-    """`padded`, of positive numbers."""
-    return (width + OUTPUTS - 1) // OUTPUTS * OUTPUTS
-
-
-def embed(tokens: Array, positions: Array, table: Any, encodings: Array, scale: Any, x: Array) -> None:
-    """x = table[tokens] · scale + encodings[positions]
-
-    table: float32 [V, D], or of 8 bits: groups and factors of `Int8Weights`
-
-    Shapes: tokens, positions int64 [R], encodings [T, D], x [≥ R, ≥ D] (written)
-    """
-    raise NotImplementedError("compiled code alone calls it")
-
-
-@overload(embed)
-def _embed(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
-    return _embed_int8 if isinstance(table, types.BaseTuple) else _embed_float32
-
-
-def _embed_int8(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
-    groups, factors = table
-    for r in range(len(tokens)):
-        token, of_position = tokens[r], encodings[positions[r]]
-        group, place, factor = groups[token // OUTPUTS], token % OUTPUTS, factors[token]
-        for i in range(of_position.size):
-            x[r, i] = f4(group[i // INPUTS, place, i % INPUTS]) * factor * scale + of_position[i]
-
-
-def _embed_float32(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
-    for r in range(len(tokens)):
-        of_token, of_position = table[tokens[r]], encodings[positions[r]]
-        for i in range(of_token.size):
-            x[r, i] = of_token[i] * scale + of_position[i]
-
-
-@compiled_exactly
-def embed_tokens(tokens: Array, positions: Array, embedding: Any, x: Array) -> None:
-    """`embed`, with table, encodings and factor as one."""
-    table, encodings, scale = embedding
-    embed(tokens, positions, table, encodings, scale, x)
-
-
-# ---- The decoder ----
-
-
-@compiled_exactly
-def decode_rows(
-    rows: int, position: int, node_count: int, path: Array, alive: Array, rows_each: int, ends: Array, layers: Any,
-    shape: Any, settings: Any, sources: Array, nodes: Array, work: Any,
-) -> Array:  # fmt: skip
-    """Return the decoder's output for the newest token of each hypothesis, which is in the first array of `work`.
-
-    path: the nodes that a row attends to, `position` of them, the last its own; alive, rows_each, ends: as in `search`
-    sources, nodes: keys and values of the source, and queries, keys and values of the tokens (written), of every layer
-
-    Shapes: path int64 [≥ rows, ≥ position], sources [layers, N, …], nodes [layers, ≥ node_count + rows, …]
-    """
-    (inward, inward_bias, outward, outward_bias, query, query_bias, _, _, cross, cross_bias, up, up_bias, down,
-     down_bias, norms, last) = layers  # fmt: skip
-    norm_first, activation, eps = settings
-    heads, d_k, _, _ = shape
-    own_columns, source_columns = (heads * d_k, 2 * heads * d_k), (np.int64(0), heads * d_k)
-    source_places = np.arange(ends[-1])
-    x, y, before, hidden, joined, q, weights, ones, nothing = work
-    given = before if norm_first else x
-    for layer in range(len(inward_bias)):
-        if norm_first:
-            add_norm(x, nothing, rows, norms[layer, 0], eps, ones, before)
-        own = nodes[layer]
-        multiply(given, rows, inward, inward_bias, layer, False, own, node_count)
-        for row in range(rows):
-            attend(own[node_count:], row, 0, own, path[row, :position], own_columns, shape, weights, joined)
-        multiply(joined, rows, outward, outward_bias, layer, False, y, 0)
-        after(x, y, rows, norms[layer, 0], eps, norm_first, ones)
-        if norm_first:
-            add_norm(x, nothing, rows, norms[layer, 1], eps, ones, before)
-        multiply(given, rows, query, query_bias, layer, False, q, 0)
-        for row in range(rows):
-            b = alive[row // rows_each]
-            of_source = source_places[(ends[b - 1] if b else 0) : ends[b]]
-            attend(q, row, 0, sources[layer], of_source, source_columns, shape, weights, joined)
-        multiply(joined, rows, cross, cross_bias, layer, False, y, 0)
-        after(x, y, rows, norms[layer, 1], eps, norm_first, ones)
-        if norm_first:
-            add_norm(x, nothing, rows, norms[layer, 2], eps, ones, before)
-        feed_forward(given, rows, (up, up_bias, down, down_bias), layer, activation, hidden, y)
-        after(x, y, rows, norms[layer, 2], eps, norm_first, ones)
-    if norm_first:
-        add_norm(x, nothing, rows, last, eps, ones, before)
-    return given
-
-
-@compiled_exactly
-def work_of_rows(rows: int, places: int, widths: Any) -> Any:
-    """Return the `work` of `decode_rows`.  widths: of x, of the hidden layer, of joined heads, of queries"""
-    width, of_hidden, of_heads, of_queries = widths
-    x, y, before = np.empty((rows, width), f4), np.empty((rows, width), f4), np.empty((rows, width), f4)
-    hidden, joined, q = (
-        np.empty((rows, of_hidden), f4),
-        np.empty((rows, of_heads), f4),
-        np.empty((rows, of_queries), f4),
-    )
-    ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
-    return x, y, before, hidden, joined, q, np.empty(places, f4), ones, nothing
-
-
-@compiled_exactly
-def twice_as_long(nodes: Array, count: int) -> Array:
-    """Return the first `count` nodes in an array with room for twice as many.  Shapes: nodes [layers, N, …]"""
-    grown = np.empty((nodes.shape[0], 2 * nodes.shape[1], nodes.shape[2]), f4)
-    grown[:, :count] = nodes[:, :count]
-    return grown
 
 
 # ---- Candidates ----
@@ -517,6 +232,15 @@ def hypotheses(count: int, length: int) -> Any:
 
 
 @compiled_exactly
+def room_for_candidates(beam: int, count: int) -> Any:
+    """Arrays for the candidates of each row of a sentence, for the best of the sentence, and for those chosen."""
+    ids, values = np.empty((beam, count), np.int64), np.empty((beam, count), f4)
+    of_rows = ids, values, np.empty((beam, count)), np.empty(beam, np.int64)
+    best = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
+    return of_rows, best, np.empty(beam, np.int64)
+
+
+@compiled_exactly
 def search(
     memory: Array, ends: Array, layers: Any, logits_of: Any, embedding: Any, shape: Any, settings: Any, limits: Array,
     penalties: Array, barred: Array, rule: Any, found: Any, finished: Array,
@@ -531,22 +255,15 @@ def search(
 
     Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
     """
-    inward_bias, query_bias, key_value, key_value_bias, up_bias = layers[1], layers[5], layers[6], layers[7], layers[11]
-    output, output_bias = logits_of
-    heads, _, d_v, _ = shape
-    beam, candidates = rule[0], rule[1]
-    depth, longest, sentences, most = len(inward_bias), len(penalties), len(ends), len(ends) * beam
+    inward_bias, query_bias, up_bias = layers[1], layers[5], layers[11]
+    beam, longest, sentences, most = rule[0], len(penalties), len(ends), len(ends) * rule[0]
 
-    # keys and values of the source, of every layer
-    sources = np.empty((depth, len(memory), key_value_bias.shape[1]), f4)
-    for layer in range(depth):
-        multiply(memory, len(memory), key_value, key_value_bias, layer, False, sources[layer], 0)
-
-    # nodes: queries, keys and values of every row so far, of every layer
-    nodes = np.empty((depth, 16 * most, inward_bias.shape[1]), f4)
-    widths = memory.shape[1], up_bias.shape[1], padded_to(heads * d_v), query_bias.shape[1]
+    # keys and values of the source; nodes: queries, keys and values of every row so far; both of every layer
+    sources = project_memory(memory, layers[6], layers[7])
+    nodes = np.empty((len(inward_bias), 16 * most, inward_bias.shape[1]), f4)
+    widths = memory.shape[1], up_bias.shape[1], padded_to(shape[0] * shape[2]), query_bias.shape[1]
     work = work_of_rows(most, max(longest, len(memory)) + 1, widths)
-    x, ones, logits = work[0], work[7], np.empty((most, output_bias.shape[1]), f4)
+    x, ones, logits = work[0], work[7], np.empty((most, logits_of[1].shape[1]), f4)
 
     # hypotheses, a row each: those of a sentence side by side, best first
     alive = np.arange(sentences)  # the sentence of each group of rows
@@ -555,10 +272,7 @@ def search(
     old, new = hypotheses(most, longest + 1), hypotheses(most, longest + 1)
     newest, at = np.full(most, BOS), np.zeros(most, np.int64)
     finish_count = np.zeros(sentences, np.int64)
-    ids, values = np.empty((beam, candidates), np.int64), np.empty((beam, candidates), f4)
-    of_rows = ids, values, np.empty((beam, candidates)), np.empty(beam, np.int64)
-    best = np.empty(candidates, np.int64), np.empty(candidates, np.int64), np.empty(candidates)
-    chosen = np.empty(beam, np.int64)
+    of_rows, best, chosen = room_for_candidates(beam, rule[1])
 
     while len(alive):
         position += 1
@@ -571,7 +285,7 @@ def search(
         given = decode_rows(
             rows, position, node_count, old[1], alive, rows_each, ends, layers, shape, settings, sources, nodes, work
         )
-        multiply(given, rows, output, output_bias, 0, False, logits, 0)
+        multiply(given, rows, logits_of[0], logits_of[1], 0, False, logits, 0)
         node_count += rows
 
         going_on = advance(

@@ -13,13 +13,13 @@ from autograd import Tensor
 from autograd.fast.int8 import OUTPUTS, Int8Weights
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
-from minitf.fast import compiled_search as compiled
+from minitf.fast import compiled_layers, compiled_search
 from minitf.model.layers import LayerNorm
 
 Array = Any
 f4 = np.float32
 
-ACTIVATIONS = {ag.relu: compiled.RELU, ag.silu: compiled.SILU}
+ACTIVATIONS = {ag.relu: compiled_layers.RELU, ag.silu: compiled_layers.SILU}
 MOST_WEIGHTS = 64_000_000
 """Weights of a step up to which it is tried, on one thread for each batch; base has 44 million, big 140 million."""
 
@@ -96,19 +96,19 @@ class CompiledSearch:
         finished = np.zeros(len(source), bool)
         memory, ends = self._encode(source)
         embedding = self._embedding("target", longest)
-        status = compiled.search(
+        status = compiled_search.search(
             memory, ends, self.decoder_layers, self.logits, embedding, self.shape, self.settings,
             limits.astype(np.int64), _penalties(config.alpha, config.beta, longest), barred, rule, found, finished,
         )  # fmt: skip
-        return _hypotheses(finished, *found) if status == compiled.DONE else None
+        return _hypotheses(finished, *found) if status == compiled_search.DONE else None
 
     def _encode(self, source: Array) -> tuple[Array, Array]:
         is_token = source != PAD
         positions = np.ascontiguousarray(np.nonzero(is_token)[1])
         x = np.empty((len(positions), _padded(self.model.config.d_model)), f4)
-        compiled.embed_tokens(source[is_token], positions, self._embedding("source", source.shape[1]), x)
+        compiled_layers.embed_tokens(source[is_token], positions, self._embedding("source", source.shape[1]), x)
         ends = np.cumsum(is_token.sum(axis=1))
-        return compiled.encode(x, ends, self.encoder, self.shape, self.settings), ends
+        return compiled_layers.encode(x, ends, self.encoder, self.shape, self.settings), ends
 
     def _embedding(self, side: str, length: int) -> tuple[Any, Array, Any]:
         """Return the embeddings of the source or the target, encodings of positions, and the factor on embeddings."""

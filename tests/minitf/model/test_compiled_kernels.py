@@ -20,7 +20,7 @@ from autograd.fast import compiled_int8, compiled_kernels, cpu_kernels
 from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.decoding.search import BeamSearchConfig, beam_search
-from minitf.fast import compiled_search
+from minitf.fast import compiled_layers, compiled_search
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.training.optim import batch_loss
@@ -181,7 +181,7 @@ def test_compiled_functions_are_made_in_one_way():
         assert function.targetoptions["inline"] == "always", function
     exact = [
         each
-        for module in (compiled_int8, compiled_search)
+        for module in (compiled_int8, compiled_layers, compiled_search)
         for each in vars(module).values()
         if isinstance(each, CPUDispatcher)
     ]
