@@ -9,8 +9,9 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply
-from autograd.engine import run_backward, starting_gradient
+from autograd.engine import run_backward
 from autograd.observers import Observer, observe
+from autograd.tensor import starting_gradient
 from tests.helpers.leaves import check_gradients, leaf, random_leaf, without_garbage_collector
 
 # ---- Values and intermediates used more than once ----

@@ -8,7 +8,7 @@ U = "autograd.unrecorded"
 H = "autograd.hooks"
 C = "autograd.recompute"
 S = "autograd.safety"
-MEMORY = ("tests/autograd/test_memory.py",)
+MEMORY = ("tests/autograd/test_safety.py",)
 
 # fmt: off
 MUTANTS = [
