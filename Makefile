@@ -7,7 +7,9 @@ DEMO := runs/demo
 DEMO_FLAGS := --model.layers 2 --max-steps 700 --optimizer.decay-steps 700 --optimizer.peak-learning-rate 0.0045
 
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-WORKERS ?= auto
+# One more than there are cores: tests wait for processes and browsers
+CORES = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+WORKERS ?= $(shell $(BIN)/python -c 'import os; print(len($(CORES)) + 1)')
 MINUTES ?= 10
 
 .PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu real-cupy lint book notebooks sdist clean

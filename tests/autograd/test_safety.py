@@ -108,7 +108,7 @@ def test_second_backward_is_an_error_that_names_the_op():
     y = x * x
     y.backward()
     with pytest.raises(
-        RuntimeError, match=r"second time through Multiply \(made at .*test_memory\.py:\d+\).*retain_graph=True"
+        RuntimeError, match=r"second time through Multiply \(made at .*test_safety\.py:\d+\).*retain_graph=True"
     ):
         y.backward()
     assert x.grad.item() == 4.0
@@ -151,7 +151,7 @@ def test_in_place_change_of_a_saved_array_is_an_error():
     x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
     y = x * w
     w += 1.0
-    with pytest.raises(RuntimeError, match=r"Multiply \(made at .*test_memory\.py:\d+\).*changed in place"):
+    with pytest.raises(RuntimeError, match=r"Multiply \(made at .*test_safety\.py:\d+\).*changed in place"):
         y.sum().backward()
 
 
