@@ -26,6 +26,7 @@ from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
+from minitf.storage import checkpoints
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.training.validation import validation_bleu
@@ -430,7 +431,7 @@ def test_the_model_serves_one_thread_at_a_time(tiny_vocabulary):
 
 
 def weights_of(run, step):
-    return CheckpointStore(RunDirectory.open(run).checkpoints_path).load(step, "model.")[0]
+    return checkpoints.load(CheckpointStore(RunDirectory.open(run).checkpoints_path).existing(step), "model.")[0]
 
 
 def loaded_weights(translator):
