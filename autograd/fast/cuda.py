@@ -635,7 +635,7 @@ class CudaKernels(Kernels, GpuBackend):
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
     ) -> tuple[Array, Array | None, Array | None, Array | None]:  # fmt: skip
-        """Compute the loss as in kernels.py; for bf16, the gradients of weight and bias are float32.
+        """Compute the loss as in training.py; for bf16, the gradients of weight and bias are float32.
 
         Logits are bf16, as large as they are, and their gradient takes their place; without gradients, in validation,
         logits are float32.

@@ -15,7 +15,7 @@ NO_PLACES: Places = (None, None, None)
 
 
 class SharedKernels(Backend):
-    """The kernels of kernels.py that a CPU does not compute otherwise, but for those that only training calls."""
+    """The kernels that no device overrides, or only a GPU, and that not only training calls."""
 
     uses_epilogues = False
     """True if products add a bias of the type of their result, and apply ReLU, themselves."""

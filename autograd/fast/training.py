@@ -14,7 +14,7 @@ Array = Any
 
 
 class TrainingKernels(SharedKernels):
-    """The kernels of kernels.py for gradients, the loss and the optimizer."""
+    """The kernels for gradients, the loss and the optimizer, in array code for NumPy and CuPy."""
 
     product: Callable[..., Array]  # of the device, as are these
     add_product_: Callable[..., Array]

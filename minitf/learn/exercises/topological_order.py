@@ -9,7 +9,7 @@ visits a node once, after all nodes that use it, because only then is its gradie
 a comes after b and c: [d, b, c, a] or [d, c, b, a].
 
 Shapes: output, a node -> a list of all nodes that it depends on, itself first
-Source: `_plan` in `autograd/engine.py`, which sorts by the order of creation; here, nodes have none
+Source: `plan` in `autograd/engine.py`, which sorts by the order of creation; here, nodes have none
 """
 
 from minitf.learn.expect import Wrong, true
