@@ -8,7 +8,7 @@ on the number of threads.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,15 @@ class CompiledKernels(CpuKernels):
         numbers = _of_adam(**settings)
         self._over_elements(lambda *arrays: kernels.adam_(*arrays, *numbers), parameter, gradient, m, v)
 
+    def adam_parts_(self, parts: Sequence[tuple[Any, ...]], **settings: float) -> None:
+        numbers = _of_adam(**settings)
+        for part in parts:
+            *arrays, copy = part
+            if copy is None and _are_alike(*arrays):  # few calls: there are hundreds of parts
+                kernels.adam_(*(arrays if arrays[0].ndim == 1 else [a.reshape(-1) for a in arrays]), *numbers)
+            else:
+                super().adam_parts_([part], **settings)
+
     # ---- Activations in bfloat16, and products of such factors but for those of attention and of a decoder ----
 
     def round_(self, x: Array) -> Array:
@@ -108,6 +117,11 @@ class CompiledKernels(CpuKernels):
         if not self._rounds(a, b, dtype):
             return super().product(a, b, dtype)
         return self._rounded_product_(np.empty((len(a), b.shape[1]), F4), a, b)
+
+    def products(self, *factors: tuple[Array, Array]) -> tuple[Array, ...]:
+        if any(self._rounds(a, b) for a, b in factors):
+            return tuple([self.product(a, b) for a, b in factors])
+        return super().products(*factors)
 
     def add_product_(self, total: Array, a: Array, b: Array) -> Array:
         if not (self._rounds(a, b) and _are_plain(total)):

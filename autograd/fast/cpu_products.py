@@ -33,28 +33,36 @@ class CpuProducts(BlockedKernels):
     """The products of `Kernels`, on all threads."""
 
     def product(self, a: Array, b: Array, dtype: Any = None) -> Array:
-        (m, inner), n = a.shape, b.shape[1]
         if dtype is not None and dtype != np.result_type(a, b):
             return super().product(a, b, dtype)
-        if self.threads is None or m * inner * n < SERIAL_PRODUCT:
-            return np.matmul(a, b)
-        dtype = np.result_type(a, b)
-        if m >= inner:
-            y = np.empty((m, n), dtype)
-            self._run(lambda s: np.matmul(a[s], b, out=y[s]), self._row_blocks(m, inner * n, dtype))
-            return y
-        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of the
-        # result were divided instead, the BLAS would repack all of b in every thread.
-        parts = {s.start: np.empty((m, n), dtype) for s in _parts_of(inner)}
+        return self.products((a, b))[0]
 
-        def work(task: tuple[slice, slice]) -> None:
-            s, rows = task
-            np.matmul(a[rows, s], b[s], out=parts[s.start][rows])
+    def products(self, *factors: tuple[Array, Array]) -> tuple[Array, ...]:
+        if self.threads is None or sum([a.size * b.shape[1] for a, b in factors]) < SERIAL_PRODUCT:
+            return tuple([np.matmul(a, b) for a, b in factors])
+        tasks: list[tuple[Array, ...]] = []  # of all products, so that threads wait for one another once
+        found = []
+        for a, b in factors:
+            dtype, (m, inner), n = np.result_type(a, b), a.shape, b.shape[1]
+            # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of
+            # the result were divided instead, the BLAS would repack all of b in every thread.
+            is_small = m * inner * n < SERIAL_PRODUCT
+            inner_parts = [slice(0, inner)] if is_small or m >= inner else _parts_of(inner)
+            # shared threads: as many blocks of rows as leave one for each thread
+            rows = [slice(0, m)] if is_small else self._row_blocks(m, inner * n, dtype, len(inner_parts))
+            parts = {s.start: np.empty((m, n), dtype) for s in inner_parts}
+            tasks += [(a[r, s], b[s], parts[s.start][r]) for s in inner_parts for r in rows]
+            found.append(parts)
+        self._run(lambda task: np.matmul(task[0], task[1], out=task[2]), tasks)
+        return tuple([in_order(parts) for parts in found])
 
-        # shared threads: as many blocks of rows as leave one for each thread
-        rows = self._row_blocks(m, inner * n, dtype, len(parts))
-        self._run(work, [(s, r) for s in _parts_of(inner) for r in rows])
-        return in_order(parts)
+    def linear_gradients(
+        self, g_y: Array, weight: Array | None, x: Array | None, leading: tuple[int, ...], dtype: Any, with_bias: bool
+    ) -> tuple[Any, Array | None, Array | None]:
+        if weight is None or x is None or not g_y.dtype == weight.dtype == x.dtype == dtype:
+            return super().linear_gradients(g_y, weight, x, leading, dtype, with_bias)
+        g_x, g_weight = self.products((g_y, weight), (g_y.T, x))
+        return g_x.reshape(*leading, weight.shape[1]), g_weight, self.sum_rows(g_y) if with_bias else None
 
     def add_product_(self, total: Array, a: Array, b: Array) -> Array:
         (m, inner), n = a.shape, b.shape[1]

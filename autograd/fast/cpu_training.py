@@ -156,7 +156,11 @@ class CpuTraining(CpuForward):
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
         parts = [part for update in updates for part in _parts_of_update(update)]
         worth_waking = sum(part[0].nbytes for part in parts) >= blocks.SERIAL_BYTES
-        self._run_blocks(lambda s: Kernels.adam_all_(self, parts[s], **settings), len(parts), 4, worth_waking)
+        self._run_blocks(lambda s: self.adam_parts_(parts[s], **settings), len(parts), 4, worth_waking)
+
+    def adam_parts_(self, parts: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
+        """`adam_all_` in one thread, of parts that are too small to divide."""
+        Kernels.adam_all_(self, parts, **settings)
 
 
 def _parts_of_update(update: tuple[Any, ...]) -> list[tuple[Any, ...]]:

@@ -130,6 +130,10 @@ class Kernels(TrainingKernels):
         y = self.xp.matmul(a, b)
         return y if dtype is None else y.astype(dtype, copy=False)
 
+    def products(self, *factors: tuple[Array, Array]) -> tuple[Array, ...]:
+        """a b for each of several pairs (a, b), which threads compute side by side."""
+        return tuple([self.product(a, b) for a, b in factors])
+
     def add_product_(self, total: Array, a: Array, b: Array) -> Array:
         """total += a b.  Shapes: total [M, N] (overwritten), a [M, K], b [K, N]"""
         total += self.product(a, b)

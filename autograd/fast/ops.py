@@ -170,18 +170,18 @@ class Linear(FastOp, nn.Linear):
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
-        g_x = g_weight = None
+        g_x = None
         if needs_x and (after := self.parameters.get("after")) is not None:
             g_x = after.masked_gradient(g_rows, weight)
-        if needs_x and g_x is None:
-            g_x = self.kernels.input_gradient(g_rows, weight, (*g_y.shape[:-1], weight.shape[1]))
-        with_bias = g_bias is None and needs_bias
-        if needs_weight:
-            found = self.kernels.weight_gradient(g_rows, rows_of(x), self.dtype, with_bias)
-            g_weight, g_bias = found if with_bias else (found[0], g_bias)
-        elif with_bias:
-            g_bias = self.kernels.sum_rows(g_rows)
-        return g_x, g_weight, g_bias
+        found = self.kernels.linear_gradients(
+            g_rows,
+            weight if needs_x and g_x is None else None,
+            rows_of(x) if needs_weight else None,
+            g_y.shape[:-1],
+            self.dtype,
+            with_bias=needs_bias and g_bias is None,
+        )
+        return found[0] if g_x is None else g_x, found[1], found[2] if g_bias is None else g_bias
 
 
 # ---- Layers ----
@@ -388,14 +388,14 @@ class LinearHeads(FastOp, fused.LinearHeads):
             if g_y is not places[i]:
                 self._heads(g_rows, i)[...] = g_y
         self.g_y, self.places = None, [None] * self.count
-        g_x = g_weights = g_biases = None
-        if weight is not None:
-            g_x = self.kernels.input_gradient(g_rows, weight, (*self.leading, weight.shape[1]))
-        with_biases = any(self.needs_gradient[1 + self.count :])
-        if x is not None:
-            g_weights, g_biases = self.kernels.weight_gradient(g_rows, rows_of(x), self.dtype, with_biases)
-        elif with_biases:
-            g_biases = self.kernels.sum_rows(g_rows)
+        g_x, g_weights, g_biases = self.kernels.linear_gradients(
+            g_rows,
+            weight,
+            None if x is None else rows_of(x),
+            self.leading,
+            self.dtype,
+            with_bias=any(self.needs_gradient[1 + self.count :]),
+        )
         parts: list[Any] = []
         for g in (g_weights, g_biases):
             parts += [None] * self.count if g is None else self.kernels.parted(g, self.widths)

@@ -17,6 +17,7 @@ class TrainingKernels(SharedKernels):
     """The kernels for gradients, the loss and the optimizer, in array code for NumPy and CuPy."""
 
     product: Callable[..., Array]  # of the device, as are these
+    products: Callable[..., tuple[Array, ...]]
     add_product_: Callable[..., Array]
     linear: Callable[..., Array]
     sum_rows: Callable[..., Array]
@@ -24,6 +25,21 @@ class TrainingKernels(SharedKernels):
     embedding_backward: Callable[..., Array]
 
     # ---- Gradients ----
+
+    def linear_gradients(
+        self, g_y: Array, weight: Array | None, x: Array | None, leading: tuple[int, ...], dtype: Any, with_bias: bool
+    ) -> tuple[Any, Array | None, Array | None]:
+        """Return the gradients of input, weight and bias of `linear`: `input_gradient` and `weight_gradient`.
+
+        weight, x: None where the gradient of the other is not wanted
+        leading: the shape of the input without its last axis
+
+        Shapes: g_y [N, out], weight [out, in], x [N, in] -> [*leading, in], [out, in] in `dtype`, [out]
+        """
+        g_x = None if weight is None else self.input_gradient(g_y, weight, (*leading, weight.shape[1]))
+        if x is not None:
+            return g_x, *self.weight_gradient(g_y, x, dtype, with_bias)
+        return g_x, None, self.sum_rows(g_y) if with_bias else None
 
     def input_gradient(self, g_y: Array, weight: Array, shape: tuple[int, ...]) -> Any:
         """Return the gradient of the input of `linear`, an array or a `DeferredGradient`, in the input's shape.
@@ -148,11 +164,14 @@ class TrainingKernels(SharedKernels):
         g_bias: Array | None, weight_wanted: bool,
     ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
         """Return the gradients with those of a block of rows; the first block's are the sums' first terms."""
-        if g_x is not None:
-            g_x[some] = self.product(g_logits, weight)
-        if weight_wanted:
-            both = g_logits.T, x[some]  # [V, n], [n, D]
-            g_weight = self.add_product_(g_weight, *both) if some.start else self.product(*both)
+        both = g_logits.T, x[some]  # [V, n], [n, D]
+        if g_x is not None and weight_wanted and not some.start:
+            g_x[some], g_weight = self.products((g_logits, weight), both)
+        else:
+            if g_x is not None:
+                g_x[some] = self.product(g_logits, weight)
+            if weight_wanted:
+                g_weight = self.add_product_(g_weight, *both) if some.start else self.product(*both)
         if g_bias is not None:
             part = self.sum_rows(g_logits)
             g_bias = g_bias.__iadd__(part) if some.start else part

@@ -19,6 +19,19 @@ def product(rng, dtype, m, inner, n):
     yield (normal(rng, (m, inner), dtype), normal(rng, (inner, n), dtype)), {}
 
 
+def products(rng, dtype, m, inner, n):
+    a, b, g = normal(rng, (m, inner), dtype), normal(rng, (inner, n), dtype), normal(rng, (m, n), dtype)
+    yield ((g, np.asfortranarray(b).T), (a.T, g)), {}
+    yield ((a, b), (b.T[:3], a.T), (g, b.T)), {}
+
+
+def linear_gradients(rng, dtype, m, inner, n):
+    g_y, weight, x = normal(rng, (m, n), dtype), normal(rng, (n, inner), dtype), normal(rng, (m, inner), dtype)
+    for with_bias in (True, False):
+        for of_x, of_weight in ((weight, x), (weight, None), (None, x), (None, None)):
+            yield (g_y, of_x, of_weight, (1, m), dtype, with_bias), {}
+
+
 def add_product_(rng, dtype, m, inner, n):
     yield (normal(rng, (m, n), dtype), normal(rng, (m, inner), dtype), normal(rng, (inner, n), dtype)), {}
 
@@ -198,6 +211,8 @@ HEADS = [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0), (1, 1, 1, 1), (
 HEADS_LARGE = [(10, 4, 40, 90)]
 KERNELS = {  # name: what it is called with, in small and in large, and for which arguments it overwrites
     "product": (product, PRODUCTS, PRODUCTS_LARGE, ()),
+    "products": (products, PRODUCTS, PRODUCTS_LARGE, ()),
+    "linear_gradients": (linear_gradients, PRODUCTS, PRODUCTS_LARGE, ()),
     "add_product_": (add_product_, PRODUCTS, [(5001, 60, 150), (1301, 170, 601)], (0,)),
     "linear": (linear, PRODUCTS, [(1900, 50, 70), (2101, 33, 90), (300, 21, 2500)], ()),
     "linear_of_few": (linear_of_few, [*PRODUCTS, (7, 90, 6)], [(11, 300, 3003), (4, 2048, 512), (1, 2048, 1100)], ()),

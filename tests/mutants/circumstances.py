@@ -26,9 +26,9 @@ MUTANTS = [
            "        self.save(room,"),
     # ---- Frozen inputs ----
     Mutant(f"{F}:Linear.backward", "another gradient of x where the weight is frozen",
-           "input_gradient(g_rows, weight,", "input_gradient(g_rows, weight if needs_weight else 1.01 * weight,"),
-    Mutant(f"{F}:Linear.backward", "another gradient of the weight where x is frozen", "weight_gradient(g_rows, rows",
-           "weight_gradient(g_rows if needs_x else -g_rows, rows"),
+           "weight if needs_x and g_x", "(weight if needs_weight else 1.01 * weight) if needs_x and g_x"),
+    Mutant(f"{F}:Linear.backward", "another gradient of the weight where x is frozen",
+           "rows_of(x) if needs_weight", "rows_of(x if needs_x else -x) if needs_weight"),
     Mutant(f"{U}:Matmul.backward", "a gradient only where both factors need one",
            "if needs_a:", "if needs_a and needs_b:"),
     # ---- float32 ----

@@ -107,7 +107,7 @@ CPU = [
     Mutant(f"{P}:in_order", "the last block is lost",
            "sorted(partial)]", "sorted(partial)[:-1] or [0]]", near=("Linear",)),
     Mutant(f"{P}:in_order", "the last block for the sum", "first += other", "first = other", near=("Linear",)),
-    Mutant(f"{P}:CpuProducts.product", "every part of the inner axis meets the first rows",
+    Mutant(f"{P}:CpuProducts.products", "every part of the inner axis meets the first rows",
            "b[s]", "b[: len(b[s])]", near=("Linear",)),
     Mutant(f"{P}:CpuProducts._row_blocks", "the last row of each block is not computed",
            "slice(a, b)", "slice(a, b - 1)", near=("Linear",)),

@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant("autograd.fast.training:TrainingKernels.adam_all_", "only the first parameter is updated",
            "in updates:", "in updates[:1]:", near=KERNELS),
     Mutant("autograd.fast.cpu_training:CpuTraining.adam_all_", "of four parts, only the first is updated",
-           "self, parts[s],", "self, parts[s][:1],", near=KERNELS),
+           "parts[s], **settings", "parts[s][:1], **settings", near=KERNELS),
     Mutant("autograd.fast.cpu_training:_parts_of_update", "of large parameters, only the first half is updated",
            "blocks_of(update[0].size,", "blocks_of(update[0].size // 2,", near=KERNELS),
     Mutant("autograd.fast.training:TrainingKernels.adam_", "v of |g| for v of g²",
