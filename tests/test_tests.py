@@ -24,7 +24,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "autograd/test_properties.py": "the gradients of all ops, proved with Hypothesis",
     "minitf/app/test_messages.py": "what all commands say about careless input",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
-    "minitf/fast/test_int8_decoding.py": "decoding in 8 bits, over decoder and search",
+    "minitf/fast/test_packed_decoding.py": "decoding with weights of 8 and 16 bits, over decoder and search",
     "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
     "minitf/model/test_second_order.py": "the curvature of the whole loss, from autograd.functional",
     "minitf/model/test_against_pytorch.py": "the whole model",

@@ -16,8 +16,21 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from autograd.fast.compiled_tiles import F32, FEATURES, I32, I64, in_all_lanes, load, number, store
+from autograd.fast.compiled_tiles import (
+    F32,
+    FEATURES,
+    I32,
+    I64,
+    PACKED,
+    SUMS,
+    in_all_lanes,
+    load,
+    number,
+    plus_pairs,
+    store,
+)
 from autograd.fast.compiling import compiled_exactly
+from autograd.fast.packed import PackedWeights
 from autograd.fast.shared import blocks_of
 
 Array = Any
@@ -31,22 +44,6 @@ INNER = 8 * PAIRS  # elements of a row that are packed before the next: a whole 
 PACKED_BYTES = 8 << 20  # of the second factor
 PADDING = 16  # pairs between rows, so that those of a tile are not in one set of the cache
 LANES = 16
-
-
-class BFloat(ir.Type):
-    """LLVM's type bfloat, which llvmlite lacks."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BFloat)
-
-    def __hash__(self) -> int:
-        return hash(BFloat)
-
-
-SUMS, PACKED, FACTORS = ir.VectorType(F32, LANES), ir.VectorType(I32, LANES), ir.VectorType(BFloat(), 2 * LANES)
 
 
 @intrinsic
@@ -65,9 +62,6 @@ def add_tile(
             builder.gep(make_array(signature.args[i])(context, builder, arguments[i]).data, [first])
             for i, first in ((0, a_first), (4, b_first), (7, c_first))
         )
-        name = "llvm.x86.avx512bf16.dpbf16ps.512"
-        kind = ir.FunctionType(SUMS, [SUMS, FACTORS, FACTORS])
-        instruction = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
         rows = [builder.gep(a, [builder.mul(a_row, number(r))]) for r in range(ROWS)]
         places = [
             builder.gep(c, [builder.add(builder.mul(c_row, number(r)), number(n))])
@@ -89,15 +83,12 @@ def add_tile(
         p = builder.phi(I64)
         sums = [builder.phi(SUMS) for _ in start]
         here = builder.gep(b, [builder.mul(p, number(COLUMNS))])
-        factors = [
-            builder.bitcast(load(builder, builder.gep(here, [number(n)]), PACKED), FACTORS)
-            for n in range(0, COLUMNS, LANES)
-        ]
+        factors = [load(builder, builder.gep(here, [number(n)]), PACKED) for n in range(0, COLUMNS, LANES)]
         at = builder.mul(p, a_pair)
         new: list[Any] = []
         for row in rows:
-            pair = builder.bitcast(in_all_lanes(builder, builder.load(builder.gep(row, [at])), PACKED), FACTORS)
-            new += [builder.call(instruction, [sums[len(new) + n], pair, each]) for n, each in enumerate(factors)]
+            pair = in_all_lanes(builder, builder.load(builder.gep(row, [at])), PACKED)
+            new += [plus_pairs(builder, sums[len(new) + n], pair, each) for n, each in enumerate(factors)]
         following = builder.add(p, number(1))
         for phi, first, then in zip([p, *sums], [number(0), *start], [following, *new], strict=True):
             phi.add_incoming(first, before)
@@ -277,6 +268,25 @@ def multiply(
             for n in range(first, min(first + len(b) * COLUMNS, width)):
                 total = c[r, n] + (bias[n] if bias.size else np.float32(0))
                 c[r, n] = least if total < least else total  # NaN stays
+
+
+# ---- Weights ----
+
+
+class BFloat16Weights(PackedWeights):
+    """The weights of a layer in bfloat16; the groups are of their bits."""
+
+    @classmethod
+    def of(cls, matrix: Array, bias: Array | None = None) -> BFloat16Weights:
+        bits = np.empty(matrix.shape, np.uint16)
+        narrow(np.ascontiguousarray(matrix).reshape(-1).view(np.uint32), bits.reshape(-1))
+        return cls(bits, bias)
+
+    def rows(self, rows: Array) -> Array:
+        return (self.numbers(rows).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+    def take(self, rows: Array) -> BFloat16Weights:
+        return BFloat16Weights(self.numbers(rows), self.bias[rows])
 
 
 # ---- The whole product ----

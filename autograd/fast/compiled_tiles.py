@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config
@@ -16,14 +17,35 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from autograd.fast.int8 import OUTPUTS
+from autograd.fast.compiling import compiled_exactly
+from autograd.fast.packed import OUTPUTS
 
 Array = Any
 
 FEATURES = (config.CPU_FEATURES or get_host_cpu_features()).split(",")  # of the processor, as LLVM names them
 LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
 
+f4 = np.float32
+
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+class BFloat(ir.Type):
+    """LLVM's type bfloat, which llvmlite lacks."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloat)
+
+    def __hash__(self) -> int:
+        return hash(BFloat)
+
+
+SUMS, PACKED, FACTORS = ir.VectorType(F32, 16), ir.VectorType(I32, 16), ir.VectorType(BFloat(), 32)
+"""Vectors of sums, and of the pairs of bfloat16 whose products are added to them, as int32 and as LLVM's instruction
+takes them."""
 
 
 def number(value: int) -> Any:
@@ -60,10 +82,17 @@ def fused(builder: Any, kind: Any) -> Any:
     return function_named(builder, name, kind)
 
 
-def function_named(builder: Any, name: str, kind: Any) -> Any:
-    """LLVM's function of three values of a kind."""
+def function_named(builder: Any, name: str, kind: Any, of_others: Any = None) -> Any:
+    """LLVM's function of three values of a kind, or of one and two others."""
     found = builder.module.globals.get(name)
-    return found or ir.Function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
+    kinds = [kind, of_others or kind, of_others or kind]
+    return found or ir.Function(builder.module, ir.FunctionType(kind, kinds), name)
+
+
+def plus_pairs(builder: Any, total: Any, x: Any, y: Any) -> Any:
+    """The vector total + x · y, two products of bfloat16 in each lane, by vdpbf16ps.  total: SUMS; x, y: PACKED"""
+    instruction = function_named(builder, "llvm.x86.avx512bf16.dpbf16ps.512", SUMS, FACTORS)
+    return builder.call(instruction, [total, *(builder.bitcast(each, FACTORS) for each in (x, y))])
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -94,15 +123,17 @@ def vectors_of(lanes: int) -> int:
 
 
 def sums_of_tile(
-    builder: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, rows: int, vector: Any, add_product: Any
-) -> list[Any]:
-    """start[output + o] + Σ x[row + r] · weights[output + o]: the vectors of a row, of one row after the other.
+    builder: Any, x: Any, row: Any, groups: Any, start: list[Any], output: Any, rows: int, vector: Any,
+    add_product: Any,
+) -> list[Any]:  # fmt: skip
+    """start[o] + Σ x[row + r] · weights[output + o]: the vectors of a row, of one row after the other.
 
+    vector: of elements of x and of weights
     add_product: (sum, number of x in all lanes, weights) -> sum
 
-    Shapes: x [R, ≥ in], groups [out / 64, in, 64], start [out]
+    Shapes: x [R, ≥ in], groups [out / 64, in, 64]
     """
-    vectors, lanes = vectors_of(vector.count), vector.count
+    vectors, lanes = len(start), vector.count
     steps = builder.extract_value(groups.shape, 1)
     group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
     first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
@@ -115,7 +146,7 @@ def sums_of_tile(
         everywhere = [in_all_lanes(builder, builder.load(builder.gep(each, [i])), vector) for each in inputs]
         return [add_product(sums[r * vectors + v], everywhere[r], w[v]) for r in range(rows) for v in range(vectors)]
 
-    return loop_over(builder, steps, vectors_from(builder, start, output, vector) * rows, step)
+    return loop_over(builder, steps, start * rows, step)
 
 
 def vectors_from(builder: Any, array: Any, first: Any, vector: Any) -> list[Any]:
@@ -125,36 +156,66 @@ def vectors_from(builder: Any, array: Any, first: Any, vector: Any) -> list[Any]
 
 
 def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
-    """A function for the outputs of a tile of float32, of `rows` rows."""
-    vector = ir.VectorType(F32, lanes)
+    """A function for the outputs of a tile, of `rows` rows: of float32, or of pairs of bfloat16, each in an int32."""
+    of_float = ir.VectorType(F32, lanes)
 
     @intrinsic
-    def product(
-        typing_context: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, y: Any, y_row: Any, y_column: Any
-    ) -> Any:
-        """y[y_row + r, y_column + o] = start[output + o] + Σ x[row + r] · weights[output + o]
+    def product(typing_context: Any, x: Any, row: Any, groups: Any, bias: Any, output: Any, y: Any) -> Any:
+        """y[row + r, output + o] = bias[output + o] + Σ x[row + r] · weights[output + o]
 
-        Shapes: x [R, ≥ in], groups [out / 64, in, 64], start [out], y [R, …]
+        Shapes: x [R, ≥ in], groups [out / 64, in, 64], both float32 or int32; bias [out], y [R, out]
         """
+        in_pairs = x.dtype == types.int32
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, groups, start, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5))
-            row, output, y_row, y_column = (arguments[i] for i in (1, 4, 6, 7))
+            x, groups, bias, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5))
+            row, output = arguments[1], arguments[4]
 
             def add_product(total: Any, x: Any, w: Any) -> Any:
-                return builder.call(fused(builder, vector), [x, w, total])
+                if in_pairs:
+                    return plus_pairs(builder, total, x, w)
+                return builder.call(fused(builder, of_float), [x, w, total])
 
+            start, vector = vectors_from(builder, bias, output, of_float), PACKED if in_pairs else of_float
             sums = sums_of_tile(builder, x, row, groups, start, output, rows, vector, add_product)
             for place, total in enumerate(sums):
-                r, v = divmod(place, vectors_of(lanes))
-                column = builder.add(y_column, number(lanes * v))
-                store(builder, total, element(builder, y, builder.add(y_row, number(r)), column))
+                r, v = divmod(place, len(start))
+                column = builder.add(output, number(lanes * v))
+                store(builder, total, element(builder, y, builder.add(row, number(r)), column))
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(x, index, groups, start, index, y, index, index), generate
+        return types.void(x, index, groups, bias, index, y), generate
 
     return product
+
+
+WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
+of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
+
+
+@compiled_exactly
+def linear_of_tiles(x: Array, groups: Array, bias: Array, relu: bool, first: int, end: int, y: Array) -> None:
+    """y = x Wᵀ + bias, or max(x Wᵀ + bias, 0), of outputs first … end - 1, which are whole groups.
+
+    Shapes: x [R, ≥ in], groups [out / 64, in, 64], both float32 or int32, which are pairs of bfloat16; bias [out],
+    y [R, out] (written), out being a multiple of 64
+    """
+    for output in range(first, end, WIDTH):
+        row = 0
+        while row + 4 <= len(y):
+            of_four(x, row, groups, bias, output, y)
+            row += 4
+        if row + 2 <= len(y):
+            of_two(x, row, groups, bias, output, y)
+            row += 2
+        if row < len(y):
+            of_one(x, row, groups, bias, output, y)
+    if relu:
+        for r in range(len(y)):
+            some = y[r][first:end]
+            for i in range(some.size):
+                some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
 
 
 def product_of_tile_int8(rows: int, lanes: int) -> Callable[..., None]:
@@ -187,11 +248,12 @@ def product_of_tile_int8(rows: int, lanes: int) -> Callable[..., None]:
             def add_product(total: Any, x: Any, w: Any) -> Any:
                 return builder.call(instruction, [total, x, w])
 
-            sums = sums_of_tile(builder, x, row, groups, start, output, rows, vector, add_product)
+            begun = vectors_from(builder, start, output, vector)
+            sums = sums_of_tile(builder, x, row, groups, begun, output, rows, vector, add_product)
             factors = vectors_from(builder, of_weights, output, of_float)
             shifts = vectors_from(builder, bias, output, of_float)
             for place, total in enumerate(sums):
-                r, v = divmod(place, vectors_of(lanes))
+                r, v = divmod(place, len(begun))
                 of_row = builder.add(row, number(r))
                 of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
                 scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))

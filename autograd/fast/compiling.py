@@ -34,6 +34,7 @@ KERNELS = (
     "compiling.py",
     "compiled_kernels.py",
     "compiled_tiles.py",
+    "packed.py",
     "int8.py",
     "compiled_int8.py",
     "compiled_bf16.py",

@@ -11,6 +11,7 @@ import numpy as np
 
 from autograd.fast.blocks import BLOCK_BYTES, BlockedKernels
 from autograd.fast.int8 import Int8Weights, linear_int8
+from autograd.fast.packed import PackedWeights
 from autograd.fast.shared import blocks_of
 
 Array = Any
@@ -169,8 +170,14 @@ class CpuProducts(BlockedKernels):
         self.add_bias_(y, bias, relu)
         return y
 
-    def linear_int8(self, x: Array, weights: Int8Weights, relu: bool = False) -> Array:
-        """x Wᵀ + bias, or max(x Wᵀ + bias, 0), by products of integers: see int8.py.
+    def packed_weights(self, precision: str) -> type[PackedWeights]:
+        """Return the class of weights in "int8" or "bf16".  Raises: ValueError if there is none"""
+        if precision != "int8":
+            raise ValueError(f"weights in {precision} on a CPU require the kernels of Numba; choose --kernels numba")
+        return Int8Weights
+
+    def linear_packed(self, x: Array, weights: Any, relu: bool = False) -> Array:
+        """x Wᵀ + bias, or max(x Wᵀ + bias, 0), with x rounded as the weights are; a row depends on that row alone.
 
         Shapes: float32 [R, in] -> float32 [R, out]
         """

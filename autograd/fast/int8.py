@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from autograd.fast.packed import PackedWeights
+
 Array = Any
 f4 = np.float32
 
 LARGEST = 127  # so that -x is a number where x is
 LEAST = f4(1e-30)  # a row of x without a larger element counts as zeros: 127 / x is finite from there
 ZERO = 128  # what is added to the integers of x, as the instruction multiplies unsigned with signed ones
-OUTPUTS = 64  # rows of a group of weights, which are multiplied together
 INPUTS = 4  # elements of a row that stand side by side in a group
 EXACT = 1024  # products of such integers whose sum is exact in float32
 
@@ -40,49 +41,29 @@ def quantise(matrix: Array) -> tuple[Array, Array]:
         return np.nan_to_num(np.rint(matrix / factor[:, None])).astype(np.int8), factor
 
 
-class Int8Weights:
-    """The weights and the bias of a linear layer, in the order in which the kernel reads them.
+class Int8Weights(PackedWeights):
+    """The weights of a layer in 8 bits.
 
-    groups: int8 [out / 64, in / 4, 64, 4], with zeros up to whole groups
     start: int32 [out, up to whole groups], -128 · Σ of the row, which undoes what is added to the integers of x
-    factors, bias: float32 [out, up to whole groups]
+    factors: float32 [out, up to whole groups]
     """
 
     def __init__(self, integers: Array, factors: Array, bias: Array | None = None):
         """Shapes: int8 [out, in], float32 [out], float32 [out]"""
-        self.shape = out, n_in = integers.shape
-        whole = np.zeros((-(-out // OUTPUTS) * OUTPUTS, -(-n_in // INPUTS) * INPUTS), np.int8)
-        whole[:out, :n_in] = integers
-        by_four = whole.reshape(len(whole) // OUTPUTS, OUTPUTS, -1, INPUTS)
-        self.groups = np.ascontiguousarray(by_four.swapaxes(1, 2))
-        self.start = -ZERO * whole.sum(axis=1, dtype=np.int32)
-        self.factors, self.bias = np.zeros((2, len(whole)), f4)
-        self.factors[:out] = factors
-        if bias is not None:
-            self.bias[:out] = bias
+        super().__init__(integers, bias)
+        self.start, self.factors = np.zeros(len(self.bias), np.int32), np.zeros(len(self.bias), f4)
+        self.start[: len(factors)] = -ZERO * integers.sum(axis=1, dtype=np.int32)
+        self.factors[: len(factors)] = factors
 
     @classmethod
     def of(cls, matrix: Array, bias: Array | None = None) -> Int8Weights:
-        """Quantise a matrix.  Shapes: float32 [out, in]"""
         return cls(*quantise(matrix), bias)
 
-    @property
-    def size(self) -> int:
-        """The number of weights."""
-        return self.shape[0] * self.shape[1]
-
-    def integers(self, rows: Array) -> Array:
-        """Some rows of the matrix, without their factors.  Shapes: int [R] -> int8 [R, in]"""
-        rows = np.asarray(rows)
-        return self.groups[rows // OUTPUTS, :, rows % OUTPUTS].reshape(len(rows), -1)[:, : self.shape[1]]
-
     def rows(self, rows: Array) -> Array:
-        """Some rows of the matrix.  Shapes: int [R] -> float32 [R, in]"""
-        return self.integers(rows) * self.factors[rows][:, None]
+        return self.numbers(rows) * self.factors[rows][:, None]
 
     def take(self, rows: Array) -> Int8Weights:
-        """Return the layer with these outputs alone.  Shapes: int [R]"""
-        return Int8Weights(self.integers(rows), self.factors[rows], self.bias[rows])
+        return Int8Weights(self.numbers(rows), self.factors[rows], self.bias[rows])
 
 
 def quantise_inputs(x: Array) -> tuple[Array, Array]:
@@ -111,7 +92,7 @@ def linear_int8(x: Array, weights: Int8Weights, relu: bool = False) -> Array:
     signed = q[:, : x.shape[1]].astype(f4) - f4(ZERO)
     for start in range(0, weights.shape[0], EXACT):  # few at a time, which are widened in the cache
         some = slice(start, min(start + EXACT, weights.shape[0]))
-        w = weights.integers(np.arange(some.start, some.stop)).astype(f4)
+        w = weights.numbers(np.arange(some.start, some.stop)).astype(f4)
         total = np.zeros((len(x), len(w)), np.int32)
         for i in range(0, x.shape[1], EXACT):
             total += (signed[:, i : i + EXACT] @ w[:, i : i + EXACT].T).astype(np.int32)

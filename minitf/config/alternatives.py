@@ -12,7 +12,7 @@ MAX_PROCESSES = 1024
 
 
 def check_plain(config: Any, names: Sequence[str]) -> None:
-    """Check that neither an option in `names`, of the fast implementation, nor a precision of GPUs, or int8, is set.
+    """Check that nothing is set that the fast implementation alone has: options in `names`, and precisions.
 
     Raises: UserError for the first one that is
     """

@@ -211,13 +211,13 @@ def check_device(device: str) -> None:
         raise UserError(f"device={shown(device)} is not a device; choose cpu, or cuda:0 for the first GPU")
 
 
-def check_precision(precision: str | None, on_gpu: bool, kernels: str | None = None) -> None:
-    """Check that the device supports a precision, in training with `kernels`.
+def check_precision(precision: str | None, on_gpu: bool, kernels: str) -> None:
+    """Check that the device supports a precision, a CPU with `kernels`.
 
     Raises: UserError for a precision of the other device.
     """
     if precision in ("tf32", "bf16") and not on_gpu and (precision, kernels) != ("bf16", "numba"):
-        others = ", --kernels numba" if precision == "bf16" and kernels is not None else ""
+        others = ", --kernels numba" if precision == "bf16" else ""
         raise UserError(f"precision={precision} requires a GPU; choose --device cuda{others}, or --precision float32")
     if precision == "int8" and on_gpu:
         raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")

@@ -26,7 +26,7 @@ class TranslateConfig(
     def __post_init__(self) -> None:
         check_fields(self)
         check_device(self.device)
-        check_precision(self.precision, self.device != "cpu")
+        check_precision(self.precision, self.device != "cpu", self.kernels)
         if self.plain:
             fast = ("threads", "kernels", "same_bits", "shortlist", "alignment", "attention")
             check_plain(self, fast)

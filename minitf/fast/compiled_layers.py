@@ -11,25 +11,23 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from autograd.fast import compiled_int8
+from autograd.fast import compiled_bf16, compiled_int8
 from autograd.fast import compiled_kernels as kernels
-from autograd.fast.compiled_tiles import LANES, dot, product_of_tile, weighted_sum
+from autograd.fast.compiled_tiles import dot, linear_of_tiles, weighted_sum
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.int8 import INPUTS, OUTPUTS
+from autograd.fast.packed import OUTPUTS
 
 Array = Any
 f4 = np.float32
 
 RELU, SILU = 0, 1
 PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
-WIDTH = 64 if LANES == 16 else 16  # outputs of a tile of float32
-of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
 
 
 def multiply(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
     """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows, with the weights and the bias of a layer.
 
-    weights: of float32, [L, out / 64, in, 64], or of 8 bits: `in_int8` of fast/search.py
+    weights: of float32, [L, out / 64, in, 64], or of 8 or 16 bits: `packed` of fast/search.py
 
     Shapes: x [R, ≥ in], bias [L, out], y [R, out], out being a multiple of 64
     """
@@ -38,47 +36,30 @@ def multiply(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: b
 
 @overload(multiply)
 def _multiply(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    return _multiply_int8 if isinstance(weights, types.BaseTuple) else _multiply_float32
-
-
-def _multiply_int8(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    multiply_int8(x, rows, weights, bias[layer], layer, relu, y, first)
+    if isinstance(weights, types.Array):
+        return _multiply_float32
+    return _multiply_bf16 if len(weights) == 2 else _multiply_int8
 
 
 def _multiply_float32(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    multiply_float32(x, rows, weights[layer], bias[layer], relu, y, first)
+    linear_of_tiles(x, weights[layer], bias[layer], relu, np.int64(0), bias.shape[1], y[first : first + rows])
 
 
-@compiled_exactly
-def multiply_int8(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
-    """See `multiply`."""
-    groups, start, factors, n_in = weights
-    q, of_inputs = np.empty((rows, 4 * groups.shape[2]), np.uint8), np.empty(rows, f4)
-    compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
+def _multiply_bf16(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    groups, n_in = weights
+    pairs = np.empty((rows, groups.shape[2]), np.int32)
+    compiled_bf16.pack_rows(x[:rows].view(np.uint32), 0, n_in, pairs.view(np.uint16))
+    linear_of_tiles(pairs, groups[layer], bias[layer], relu, np.int64(0), bias.shape[1], y[first : first + rows])
+
+
+def _multiply_int8(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    groups, n_in, start, factors = weights
+    q, of_inputs = np.empty((rows, groups.shape[2]), np.int32), np.empty(rows, f4)
+    compiled_int8.quantise_inputs(x[:rows], n_in, q.view(np.uint8), of_inputs)
     compiled_int8.linear_int8(
-        q.view(np.int32), of_inputs, groups[layer], start[layer], factors[layer], bias, relu, np.int64(0), bias.size,
+        q, of_inputs, groups[layer], start[layer], factors[layer], bias[layer], relu, np.int64(0), bias.shape[1],
         y[first : first + rows],
     )  # fmt: skip
-
-
-@compiled_exactly
-def multiply_float32(x: Array, rows: int, weights: Array, bias: Array, relu: bool, y: Array, first: int) -> None:
-    """See `multiply`.  Shapes: weights [out / 64, in, 64], bias [out]"""
-    for output in range(0, OUTPUTS * len(weights), WIDTH):
-        row = 0
-        while row + 4 <= rows:
-            of_four(x, row, weights, bias, output, y, first + row, output)
-            row += 4
-        if row + 2 <= rows:
-            of_two(x, row, weights, bias, output, y, first + row, output)
-            row += 2
-        if row < rows:
-            of_one(x, row, weights, bias, output, y, first + row, output)
-    if relu:
-        for r in range(first, first + rows):
-            some = y[r]
-            for i in range(some.size):
-                some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
 
 
 @compiled_exactly
@@ -203,7 +184,7 @@ def padded_to(width: int) -> int:
 def embed(tokens: Array, positions: Array, table: Any, encodings: Array, scale: Any, x: Array) -> None:
     """x = table[tokens] · scale + encodings[positions]
 
-    table: float32 [V, D], or of 8 bits: groups and factors of `Int8Weights`
+    table: float32 [V, D]; the groups of `BFloat16Weights`; or groups and factors of `Int8Weights`
 
     Shapes: tokens, positions int64 [R], encodings [T, D], x [≥ R, ≥ D] (written)
     """
@@ -212,7 +193,9 @@ def embed(tokens: Array, positions: Array, table: Any, encodings: Array, scale: 
 
 @overload(embed)
 def _embed(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
-    return _embed_int8 if isinstance(table, types.BaseTuple) else _embed_float32
+    if isinstance(table, types.BaseTuple):
+        return _embed_int8
+    return _embed_bf16 if table.dtype == types.uint16 else _embed_float32
 
 
 def _embed_int8(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
@@ -221,7 +204,17 @@ def _embed_int8(tokens: Any, positions: Any, table: Any, encodings: Any, scale: 
         token, of_position = tokens[r], encodings[positions[r]]
         group, place, factor = groups[token // OUTPUTS], token % OUTPUTS, factors[token]
         for i in range(of_position.size):
-            x[r, i] = f4(group[i // INPUTS, place, i % INPUTS]) * factor * scale + of_position[i]
+            x[r, i] = f4(group[i // 4, place, i % 4]) * factor * scale + of_position[i]
+
+
+def _embed_bf16(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:
+    for r in range(len(tokens)):
+        group, place, of_position = table[tokens[r] // OUTPUTS], tokens[r] % OUTPUTS, encodings[positions[r]]
+        bits = x[r].view(np.uint32)
+        for i in range(of_position.size):
+            bits[i] = np.uint32(group[i // 2, place, i % 2]) << np.uint32(16)
+        for i in range(of_position.size):
+            x[r, i] = x[r, i] * scale + of_position[i]
 
 
 def _embed_float32(tokens: Any, positions: Any, table: Any, encodings: Any, scale: Any, x: Any) -> Any:

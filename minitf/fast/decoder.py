@@ -7,8 +7,8 @@ for one position of a few hypotheses at a time, where a call of NumPy may cost a
 - Keys and values of the past are not copied when beams are reordered (state.py).
 - With `same_bits`, results for a sentence do not depend on the others in its batch, to the last bit: every matrix
   product that a sentence takes part in has a shape that depends on the sentence alone, or a fixed one.
-- With `int8`, products with weights are of 8-bit integers (autograd/fast/int8.py); the result of a row depends on that
-  row alone.
+- Weights may be `packed` in 8 or 16 bits (autograd/fast/packed.py), and products with them have such factors; the
+  result of a row depends on that row alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from autograd.fast import CpuKernels, cpu_kernels, kernels_of
-from autograd.fast.int8 import Int8Weights
+from autograd.fast.packed import PackedWeights
 from autograd.fast.shared import blocks_of
 from autograd.safety import last_change, now
 from minitf.config.model import BOS
@@ -60,14 +60,15 @@ class InferenceTransformer:
 
     same_bits: results do not depend on which sentences are decoded together, to the bit, if these have one
         `padded_width`; at about half the speed in large batches
-    int8: matrices, embeddings included, are kept and multiplied in 8 bits, all else in float32, on a CPU
+    packed: matrices, embeddings included, are kept and multiplied in "int8" or "bf16", all else is float32, on a CPU;
+        bf16 with compiled kernels alone
     """
 
-    def __init__(self, model: Transformer, *, same_bits: bool = False, int8: bool = False):
-        """Raises: ValueError for `int8` with a model that is not on the CPU in float32"""
+    def __init__(self, model: Transformer, *, same_bits: bool = False, packed: str | None = None):
+        """Raises: ValueError for `packed` with a model that is not on the CPU in float32, or kernels without it"""
         candidates.top_tokens = top_tokens  # in every search from now on
         self.model: Any = model  # which may be any variant
-        self.config, self.same_bits, self.int8 = model.config, same_bits, int8
+        self.config, self.same_bits, self.packed = model.config, same_bits, packed
         self.norm_first = self.config.norm == "pre"
         self.has_attention = self.config.mixing in ("self-attention", "restricted")  # in the encoder
         self._parameters, self.plain_backend = model.parameters(), model.backend
@@ -227,7 +228,7 @@ class InferenceTransformer:
         rows = positions.rows(tokens.shape[1], start, self.backend)
         rows = rows.data if isinstance(rows, Tensor) else rows
         table, indices = embedding.weight.data, tokens
-        if self.int8:  # the rows that are read, in their order
+        if self.packed:  # the rows that are read, in their order
             table = self.tables[id(embedding.weight)].rows(tokens.reshape(-1))
             indices = np.arange(tokens.size).reshape(tokens.shape)
         x = self.backend.embedding(table, indices, rows, embedding.scale, None, 1.0, self.dtype)
@@ -257,8 +258,8 @@ class InferenceTransformer:
 
     def _product(self, x: Array, weights: _Weights, relu: bool = False) -> Array:
         """Shapes: x [R, in] -> [R, out]"""
-        if isinstance(self.backend, CpuKernels) and weights.in_int8 is not None:
-            return self.backend.linear_int8(x, weights.in_int8, relu)
+        if isinstance(self.backend, CpuKernels) and weights.packed is not None:
+            return self.backend.linear_packed(x, weights.packed, relu)
         rows = self.rows_at_a_time or len(x)
         few = self.backend.contiguous_below if rows > 1 else 0
         many = weights.of_a_step and (rows >= self.backend.contiguous_from or len(weights.w) < few)
@@ -339,14 +340,15 @@ class InferenceTransformer:
         if isinstance(model, ForeignTransformer):
             with no_grad():
                 bias = model.logit_bias()
-        if self.int8:
+        if self.packed:
             if not isinstance(self.backend, CpuKernels) or self.dtype != np.float32:
-                raise ValueError(f"int8 needs a model in float32 on the CPU, not one in {self.dtype.name}")
-            self.quantised = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
-            self.tables = {key: Int8Weights.of(p.data) for key, p in {id(p): p for p in self.quantised}.items()}
-        in_int8 = self.tables[id(model.output_matrix)] if self.int8 else None
+                raise ValueError(f"{self.packed} needs a model in float32 on the CPU, not one in {self.dtype.name}")
+            self._pack = self.backend.packed_weights(self.packed).of
+            self.matrices = [model.source_embedding.weight, model.target_embedding.weight, model.output_matrix]
+            self.tables = {key: self._pack(p.data) for key, p in {id(p): p for p in self.matrices}.items()}
+        packed = self.tables[id(model.output_matrix)] if self.packed else None
         of_logits = _Weights(
-            output, None if bias is None else bias.data, in_int8=in_int8, dtype=model.output_matrix.dtype
+            output, None if bias is None else bias.data, packed=packed, dtype=model.output_matrix.dtype
         )
         weights: dict[Module, _Weights] = {model: of_logits}
         stacks = (model.encoder.layers, False), (model.decoder.layers, True)
@@ -366,11 +368,11 @@ class InferenceTransformer:
         vars(self).pop("compiled_search", None)
         self.rows_at_a_time = None
         if self.same_bits:
-            self.rows_at_a_time = 1 if self.int8 else rows_computed_alike(self)
+            self.rows_at_a_time = 1 if self.packed else rows_computed_alike(self)
 
     def release_weights(self) -> None:
-        """Give back the memory of the model's matrices that are kept in 8 bits; for the model, they are NaN."""
-        for parameter in self.quantised:
+        """Give back the memory of the model's matrices that are packed; for the model, they are NaN."""
+        for parameter in self.matrices:
             parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
         self._loaded = [(p, p.data, now()) for p in self._parameters]
 
@@ -382,7 +384,7 @@ class InferenceTransformer:
         from autograd.fast.compiled_int8 import LANES
         from minitf.fast.search import CompiledSearch, computes
 
-        if self.int8 and not LANES:
+        if self.packed == "int8" and not LANES:
             return None
         return CompiledSearch(self) if computes(self.model, self.weights_of_a_step) else None
 
@@ -392,8 +394,8 @@ class InferenceTransformer:
         if shortlist is None or len(shortlist) == self.config.vocab_size:
             return whole
         rows = self.backend.asarray(shortlist)
-        if whole.in_int8 is not None:
-            return _Weights(None, None, in_int8=whole.in_int8.take(rows))
+        if whole.packed is not None:
+            return _Weights(None, None, packed=whole.packed.take(rows))
         return _Weights(whole.w.T[rows], None if whole.bias is None else whole.bias[rows], dtype=whole.dtype)
 
     def _joined(self, *linears: Linear, of_a_step: bool = True) -> _Weights:
@@ -402,16 +404,16 @@ class InferenceTransformer:
         biases = [linear.bias.data for linear in linears if linear.bias is not None]
         ends = np.cumsum([linear.weight.shape[0] for linear in linears]).tolist()
         bias = self.backend.stacked(biases) if biases else None
-        in_int8 = Int8Weights.of(weight, bias) if self.int8 else None
-        if self.int8:
-            self.quantised += [linear.weight for linear in linears]
-        return _Weights(weight, bias, of_a_step, ends, in_int8=in_int8)
+        packed = self._pack(weight, bias) if self.packed else None
+        if self.packed:
+            self.matrices += [linear.weight for linear in linears]
+        return _Weights(weight, bias, of_a_step, ends, packed=packed)
 
 
 class _Weights:
     """The weights w [in, out] and the bias of a product, which may compute several projections.
 
-    in_int8: the weights and the bias in 8 bits; there is no w then
+    packed: the weights and the bias in 8 or 16 bits; there is no w then
 
     of_a_step: each step of the decoder computes the product
     ends: the end of each projection's columns
@@ -425,14 +427,14 @@ class _Weights:
         of_a_step: bool = True,
         ends: Sequence[int] = (),
         dtype: Any = None,
-        in_int8: Int8Weights | None = None,
+        packed: PackedWeights | None = None,
     ):
-        self.bias, self.of_a_step, self.dtype, self.in_int8 = bias, of_a_step, dtype, in_int8
-        if in_int8 is None:
+        self.bias, self.of_a_step, self.dtype, self.packed = bias, of_a_step, dtype, packed
+        if packed is None:
             self.w = weight.T
         elif bias is not None:
-            in_int8.bias[: in_int8.shape[0]] = bias
-        self.size = weight.size if in_int8 is None else in_int8.size
+            packed.bias[: packed.shape[0]] = bias
+        self.size = weight.size if packed is None else packed.size
         self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     @cached_property

@@ -10,7 +10,8 @@ import numpy as np
 
 import autograd as ag
 from autograd import Tensor
-from autograd.fast.int8 import OUTPUTS, Int8Weights
+from autograd.fast.int8 import Int8Weights
+from autograd.fast.packed import OUTPUTS, PackedWeights, words_of
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast import compiled_layers, compiled_search
@@ -115,9 +116,9 @@ class CompiledSearch:
         embedding = getattr(self.model, f"{side}_embedding")
         rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.decoder.plain_backend)
         table = embedding.weight.data
-        if self.decoder.int8:
+        if self.decoder.packed:
             table = self.decoder.tables[id(embedding.weight)]
-            table = table.groups, table.factors
+            table = (table.groups, table.factors) if isinstance(table, Int8Weights) else table.groups
         return table, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
 
 
@@ -127,13 +128,13 @@ def _padded(width: int) -> int:
 
 def product(layers: Sequence[Any]) -> tuple[Any, Array]:
     """Weights and bias of a product of the layers, as `multiply` reads them, with zeros up to whole groups."""
-    out = len(layers[0].w.T) if layers[0].in_int8 is None else layers[0].in_int8.shape[0]
+    out = len(layers[0].w.T) if layers[0].packed is None else layers[0].packed.shape[0]
     bias = np.zeros((len(layers), _padded(out)), f4)
     for place, layer in zip(bias, layers, strict=True):
         if layer.bias is not None:
             place[:out] = layer.bias
-    if layers[0].in_int8 is not None:
-        return in_int8([layer.in_int8 for layer in layers]), bias
+    if layers[0].packed is not None:
+        return packed([layer.packed for layer in layers]), bias
     weights = np.zeros((len(layers), _padded(out), len(layers[0].w)), f4)
     for place, layer in zip(weights, layers, strict=True):
         place[:out] = layer.w.T
@@ -141,16 +142,15 @@ def product(layers: Sequence[Any]) -> tuple[Any, Array]:
     return np.ascontiguousarray(by_group.swapaxes(2, 3)), bias
 
 
-def in_int8(layers: Sequence[Int8Weights]) -> tuple[Array, Array, Array, int]:
-    """Weights of 8 bits of the layers, which read them from there, too; of what is added, the factor is 0.
+def packed(layers: Sequence[PackedWeights]) -> tuple[Any, ...]:
+    """Weights of the layers, which read them from there, too; of what is added in 8 bits, the factor is 0.
 
-    Shapes: -> groups int32 [L, out / 64, in / 4, 64], start int32 [L, out], factors [L, out], in
+    Shapes: -> groups int32 [L, out / 64, in / n, 64], in; in 8 bits, start int32 [L, out] and factors [L, out], too
     """
-    groups, start = np.stack([each.groups for each in layers]), np.stack([each.start for each in layers])
-    factors = np.stack([each.factors for each in layers])
-    for own, each in zip(groups, layers, strict=True):
-        each.groups = own
-    return groups.view(np.int32)[..., 0], start, factors, layers[0].shape[1]
+    weights = words_of(layers), layers[0].shape[1]
+    if not isinstance(layers[0], Int8Weights):
+        return weights
+    return *weights, *(np.stack([getattr(each, name) for each in layers]) for name in ("start", "factors"))
 
 
 def _norms(layers: Any) -> Array:

@@ -67,7 +67,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory, int8: bool) -> s
 def _in_int8(learned: LearnedModel) -> dict[str, np.ndarray]:
     """The weights of a model, those in 8 bits that `minitf translate --precision int8` would quantise."""
     model = build_model(learned, np.float32)
-    quantised = {id(parameter) for parameter in InferenceTransformer(model, int8=True).quantised}
+    quantised = {id(parameter) for parameter in InferenceTransformer(model, packed="int8").matrices}
     weights: dict[str, np.ndarray] = {}
     for name, parameter in model.named_parameters().items():
         weights[name] = parameter.data

@@ -55,20 +55,20 @@ class Translator(ForcedDecoding):
         search: BeamSearchConfig | None = None,
         max_source_length: int = 255,
         same_bits: bool = False,
-        int8: bool = False,
+        packed: str | None = None,
         warn: Callable[[str], object] = warnings.warn,
     ):
         """Translate with a Transformer, without dropout, or with another model that decodes step by step.
 
         same_bits: make translations and scores independent of the other lines, bit for bit; takes 1.3 to 1.4 times as
             long on a CPU
-        int8: translate with 8-bit weights: see `InferenceTransformer`
+        packed: "int8" or "bf16", weights of 8 or 16 bits: see `InferenceTransformer`
         search, max_source_length, warn: see `LineTranslator`
         """
-        fast = {"same_bits": same_bits, "int8": int8}
-        decoder = InferenceTransformer(model, **fast) if isinstance(model, Transformer) else model
-        if decoder is model and any(fast.values()):
-            name = next(name for name, value in fast.items() if value)
+        decoder = model
+        if isinstance(model, Transformer):
+            decoder = InferenceTransformer(model, same_bits=same_bits, packed=packed)
+        elif name := packed or (same_bits and "same_bits"):
             raise UserError(f"{name} needs a Transformer, not a model of type {type(model).__name__}; omit it")
         super().__init__(decoder, vocabulary, search=search, max_source_length=max_source_length, warn=warn)
         self.model = model
@@ -99,8 +99,9 @@ class Translator(ForcedDecoding):
             default: the run's
         dtype: type of the numbers; default: the run's
         device: "cpu", "cuda", "cuda:1", …
-        precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8", weights of 8 bits, which take a
-            quarter of the memory; default: the run's where the device has it
+        precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8" or, with the kernels of Numba,
+            "bf16", weights in a quarter or half of the memory; default: the run's where the device has it, but float32
+            for bf16 on a CPU
         same_bits, warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
         allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
@@ -113,22 +114,22 @@ class Translator(ForcedDecoding):
         learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
         if more:
             require_one_target(learned)
-        int8 = precision == "int8"
+        packed = precision if device == "cpu" and precision in ("int8", "bf16") else None
         learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
-        models = [_model_of(each, np.float32 if int8 else dtype, device, plain) for each in learned]
+        models = [_model_of(each, np.float32 if packed else dtype, device, plain) for each in learned]
         settings: Any = {**_limits_of([each.config for each in learned]), "warn": warn}
         if more:
             readers = [source_reader(learned[0], each) for each in learned]
             members: list[Any] = [
-                TransformerDecoder(each) if plain else InferenceTransformer(each, same_bits=same_bits, int8=int8)
+                TransformerDecoder(each) if plain else InferenceTransformer(each, same_bits=same_bits, packed=packed)
                 for each in models
             ]
             translator = cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
         else:
             model = TransformerDecoder(models[0]) if plain else models[0]
-            translator = cls(model, learned[0].vocabulary, same_bits=same_bits, int8=int8, **settings)
+            translator = cls(model, learned[0].vocabulary, same_bits=same_bits, packed=packed, **settings)
             members = [translator._batched.decoder]
-        if int8:  # the models are of no other use
+        if packed:  # the models are of no other use
             for member, each in zip(members, learned, strict=True):
                 member.release_weights()
                 each.weights.clear()

@@ -10,6 +10,7 @@ F = "autograd.fast.cpu_forward"
 G = "autograd.fast.cpu_training"
 P = "autograd.fast.cpu_products"
 C = f"{B}:CpuKernels"
+PACKED = "autograd.fast.packed"
 INT8 = "autograd.fast.int8"
 S = "minitf.fast.search"
 
@@ -19,7 +20,8 @@ ATTENTION = ("ScaledDotProductAttention",)
 LOSS = ("CrossEntropy",)
 LINEAR_LOSS = ("LinearCrossEntropy",)
 LOOKUP = ("Embedding", "GetItem", "Take")
-INT8_TESTS = ("tests/minitf/fast/test_int8_decoding.py",)
+PACKED_TESTS = ("tests/autograd/fast/test_int8.py", "tests/minitf/fast/test_packed_decoding.py")
+SEARCH_TESTS = ("tests/minitf/fast/test_compiled_search.py",)
 
 # fmt: off
 PLAIN = [
@@ -180,9 +182,15 @@ CPU = [
            "np.uint32(0xFFFFFFFF)"),
     Mutant(f"{INT8}:quantise", "rows without numbers become zeros", "factor[~np.isfinite(factor)] = np.nan",
            "factor[~np.isfinite(factor)] = 0"),
-    Mutant(f"{INT8}:Int8Weights.__init__", "bias forgotten", "self.bias[:out] = bias", "pass", near=INT8_TESTS),
+    Mutant(f"{PACKED}:PackedWeights.__init__", "bias forgotten", "self.bias[:out] = bias", "pass", near=PACKED_TESTS),
+    Mutant(f"{PACKED}:PackedWeights.numbers", "the rows of the first group",
+           "self.groups[rows // OUTPUTS,", "self.groups[rows * 0,", near=PACKED_TESTS),
+    Mutant(f"{PACKED}:words_of", "every layer has the weights of the first",
+           "[each.groups for each in layers]", "[layers[0].groups for _ in layers]", near=SEARCH_TESTS),
+    Mutant(f"{INT8}:Int8Weights.__init__", "what is added to the integers of x is not undone",
+           "-ZERO *", "0 *", near=SEARCH_TESTS),
     Mutant(f"{INT8}:Int8Weights.rows", "the factors of the first rows",
-           "self.factors[rows]", "self.factors[: len(rows)]", near=INT8_TESTS),
+           "self.factors[rows]", "self.factors[: len(rows)]", near=PACKED_TESTS),
     Mutant(f"{INT8}:Int8Weights.take", "the bias of the first outputs", "self.bias[rows]", "self.bias[: len(rows)]"),
     Mutant(f"{INT8}:quantise_inputs", "a factor for all rows: a row depends on the others",
            "largest = np.abs(x).max(axis=1, initial=0)",

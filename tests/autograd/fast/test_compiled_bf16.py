@@ -11,7 +11,7 @@ from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
 from autograd.fast import compiled_bf16, devices, narrow, recomputed  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
-from autograd.fast.compiled_bf16 import IS_AVAILABLE  # noqa: E402
+from autograd.fast.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
 from autograd.recompute import checkpoint  # noqa: E402
 
 f4 = np.float32
@@ -135,6 +135,55 @@ def test_other_dtypes_and_empty_matrices_are_not_rounded(kernels):
     np.testing.assert_array_equal(kernels.product(a, a.T), a @ a.T)
     assert kernels.product(np.empty((0, 3), f4), normal(3, 2)).shape == (0, 2)
     np.testing.assert_array_equal(kernels.product(np.empty((2, 0), f4), np.empty((0, 3), f4)), np.zeros((2, 3)))
+
+
+# ---- Weights in 16 bits ----
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (6, 7, 64), (0, 5, 3)])
+def test_a_product_with_weights_in_16_bits_is_that_of_rounded_factors(kernels, shape):
+    """Each row is computed as it is alone, to the bit, and on any number of threads."""
+    m, inner, n = shape
+    x, w, bias = normal(m, inner), normal(n, inner, seed=1), normal(n, seed=2)
+    weights = BFloat16Weights.of(w, bias)
+    assert (weights.shape, weights.size) == ((n, inner), n * inner)
+    assert weights.groups.nbytes == 2 * 64 * -(-n // 64) * 2 * -(-inner // 2)
+    expected, terms = rounded(x) @ rounded(w).T + bias, np.abs(rounded(x)) @ np.abs(rounded(w)).T + np.abs(bias)
+    bound = 2.0**-23 * (2 + inner / 4) * (terms + 1)  # of sums in float32, in any order, by far
+    threaded = CompiledKernels()
+    threaded.set_threads(3)
+    for relu in (False, True):
+        found = kernels.linear_packed(x, weights, relu)
+        assert found.dtype == f4
+        assert (np.abs(found - (np.maximum(expected, 0) if relu else expected)) <= bound).all()
+        np.testing.assert_array_equal(threaded.linear_packed(np.asfortranarray(x), weights, relu), found)
+        for i, row in enumerate(found):
+            np.testing.assert_array_equal(kernels.linear_packed(x[i : i + 1], weights, relu)[0], row)
+
+
+def test_threads_share_the_outputs_of_a_large_product(kernels):
+    threaded = CompiledKernels()
+    threaded.set_threads(2)
+    x, weights = normal(40, 501), BFloat16Weights.of(normal(1000, 501, seed=1))
+    np.testing.assert_array_equal(threaded.linear_packed(x, weights), kernels.linear_packed(x, weights))
+
+
+def test_rows_of_weights_in_16_bits(kernels):
+    w, bias, x, chosen = normal(150, 31), normal(150, seed=1), normal(3, 31), np.array([149, 0, 64, 63])
+    weights = BFloat16Weights.of(w, bias)
+    np.testing.assert_array_equal(weights.rows(chosen), rounded(w[chosen]).astype(f4))
+    np.testing.assert_array_equal(BFloat16Weights.of(w.T.copy().T).rows(chosen), weights.rows(chosen))
+    some = kernels.linear_packed(x, weights.take(chosen))
+    np.testing.assert_array_equal(some, kernels.linear_packed(x, weights)[:, chosen])
+
+
+def test_what_is_not_finite_stays_in_its_row_and_output(kernels):
+    x, w = normal(5, 31), normal(70, 31, seed=1)
+    x[1, 30], w[69, 30] = np.nan, np.inf
+    found = kernels.linear_packed(x, BFloat16Weights.of(w), relu=True)
+    assert np.isnan(found[1]).all()
+    np.testing.assert_array_equal(found[:, 69] == np.inf, x[:, 30] > 0)
+    np.testing.assert_array_equal(np.isfinite(np.delete(found, 1, axis=0)[:, :69]), True)
 
 
 # ---- Activations in 16 bits ----

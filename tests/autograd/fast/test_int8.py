@@ -36,7 +36,7 @@ def by_definition(x, weights, relu):
     """The sums in integers of 64 bits."""
     q, factors = quantise_inputs(x)
     integers = q[:, : x.shape[1]].astype(np.int64) - 128
-    total = integers @ weights.integers(np.arange(weights.shape[0])).astype(np.int64).T
+    total = integers @ weights.numbers(np.arange(weights.shape[0])).astype(np.int64).T
     out = weights.shape[0]
     y = total.astype(f4) * (factors[:, None] * weights.factors[:out]) + weights.bias[:out]
     return np.maximum(y, 0) if relu else y
@@ -45,21 +45,21 @@ def by_definition(x, weights, relu):
 def check_kernels(kernels):
     """They give the numbers of the definition, to the bit, and those of each row alone."""
     for (x, weights), relu in product(cases(), (False, True)):
-        found = kernels.linear_int8(x, weights, relu)
+        found = kernels.linear_packed(x, weights, relu)
         np.testing.assert_array_equal(found, by_definition(x, weights, relu))
         for i, row in enumerate(found):
-            np.testing.assert_array_equal(kernels.linear_int8(x[i : i + 1], weights, relu)[0], row)
-    empty = kernels.linear_int8(np.empty((0, 7), f4), weights_of(7, 3))
+            np.testing.assert_array_equal(kernels.linear_packed(x[i : i + 1], weights, relu)[0], row)
+    empty = kernels.linear_packed(np.empty((0, 7), f4), weights_of(7, 3))
     assert empty.shape == (0, 3)
     x = normal(4, 30)
     x[0], x[1, 3], x[2, 5] = 0, np.inf, np.nan
     weights = weights_of(30, 70)
-    found = kernels.linear_int8(x, weights)
+    found = kernels.linear_packed(x, weights)
     np.testing.assert_array_equal(found[0], weights.bias[:70])
     assert np.isnan(found[1:3]).all()
     np.testing.assert_array_equal(found[3:], by_definition(x[3:], weights, relu=False))
     tiny = np.full((1, 30), 1e-38, f4)  # whose reciprocals are infinite
-    np.testing.assert_array_equal(kernels.linear_int8(tiny, weights)[0], weights.bias[:70])
+    np.testing.assert_array_equal(kernels.linear_packed(tiny, weights)[0], weights.bias[:70])
 
 
 def test_a_row_is_the_nearest_multiple_of_a_factor():
@@ -91,7 +91,7 @@ def test_some_outputs_are_those_of_the_whole():
     weights, x, chosen = weights_of(30, 150), normal(3, 30), np.array([149, 0, 64, 63])
     kernels = CpuKernels()
     np.testing.assert_array_equal(
-        kernels.linear_int8(x, weights.take(chosen)), kernels.linear_int8(x, weights)[:, chosen]
+        kernels.linear_packed(x, weights.take(chosen)), kernels.linear_packed(x, weights)[:, chosen]
     )
 
 
@@ -111,7 +111,7 @@ def test_the_instruction_gives_the_same_bits():
     threaded = CompiledKernels()
     threaded.set_threads(2)
     x, weights = normal(40, 500), weights_of(500, 1000)
-    np.testing.assert_array_equal(threaded.linear_int8(x, weights), CpuKernels().linear_int8(x, weights))
+    np.testing.assert_array_equal(threaded.linear_packed(x, weights), CpuKernels().linear_packed(x, weights))
 
 
 @pytest.mark.heavy

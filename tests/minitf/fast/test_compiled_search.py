@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.fast import cpu_kernels
+from autograd.fast import compiled_bf16, cpu_kernels
 from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.config.model import EOS
@@ -17,6 +17,7 @@ from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import decoder as fast_decoder
 from minitf.fast import search as fast_search
+from minitf.fast.compiled_layers import project_memory
 from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -233,11 +234,37 @@ def test_a_long_output_needs_no_room_beforehand():
     assert SMALL.max_positions < 70
 
 
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none", "d_k": 3, "d_v": 5}])
-def test_in_8_bits_as_the_decoder_in_8_bits(changes):
-    """The products are the same integers; attention and norms differ by rounding."""
+@pytest.mark.parametrize("packed", ["int8", "bf16"])
+def test_packed_products_are_those_of_the_decoder_whatever_stands_beside_x(packed):
+    """To the bit, and of odd lengths, which have a number beside x in the same place."""
+    if packed == "bf16" and not compiled_bf16.IS_AVAILABLE:
+        pytest.skip("needs a processor with AVX-512 BF16")
+    kernels, rng = cpu_kernels(), np.random.default_rng(0)
+    x = np.full((7, 64), np.nan, f4)
+    x[:, :13] = rng.standard_normal((7, 13))
+    layers = [
+        kernels.packed_weights(packed).of(rng.standard_normal((70, 13)).astype(f4), rng.standard_normal(70).astype(f4))
+        for _ in range(3)
+    ]
+    expected = [kernels.linear_packed(np.ascontiguousarray(x[:, :13]), each) for each in layers]
+    found = project_memory(x, fast_search.packed(layers), np.stack([each.bias for each in layers]))
+    np.testing.assert_array_equal(found[:, :, :70], expected)
+
+
+ODD = {"d_model": 9, "heads": 1, "d_ff": 13, "positions": "learned"}
+
+
+@pytest.mark.parametrize("packed", ["int8", "bf16"])
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none", "d_k": 3, "d_v": 5}, ODD])
+def test_with_packed_weights_as_the_decoder_with_them(packed, changes):
+    """The products have the same factors; attention and norms differ by rounding."""
+    if packed == "bf16" and not compiled_bf16.IS_AVAILABLE:
+        pytest.skip("needs a processor with AVX-512 BF16")
     model = lively(**changes)
-    decoder, config = InferenceTransformer(model, int8=True), BeamSearchConfig(beam=3, n_best=3, max_extra_length=12)
+    decoder, config = (
+        InferenceTransformer(model, packed=packed),
+        BeamSearchConfig(beam=3, n_best=3, max_extra_length=12),
+    )
     if decoder.compiled_search is None:
         pytest.skip("needs a processor with AVX-512 VNNI or AVX-VNNI")
     found = found_by(decoder, SOURCE, config)
@@ -246,5 +273,5 @@ def test_in_8_bits_as_the_decoder_in_8_bits(changes):
     pairs = [*zip(chain(*found), chain(*expected), strict=True)]
     assert sum(ours.tokens == plain.tokens for ours, plain in pairs) > 0.8 * len(pairs)
     differences = [abs(ours.score - plain.score) for ours, plain in pairs if ours.tokens == plain.tokens]
-    assert np.median(differences) < 1e-5  # an integer may be another where float32 rounds x to the middle of two
+    assert np.median(differences) < 1e-5  # where float32 rounds x to the middle of two numbers, another may be next
     assert found != found_by(InferenceTransformer(model), SOURCE, config)

@@ -16,7 +16,7 @@ from numba.core.registry import CPUDispatcher
 import autograd
 import minitf
 from autograd import random
-from autograd.fast import compiled_int8, compiled_kernels, cpu_kernels
+from autograd.fast import compiled_bf16, compiled_int8, compiled_kernels, compiled_tiles, cpu_kernels
 from autograd.fast.compiled import CompiledKernels
 from autograd.fast.devices import _Cpu
 from minitf.decoding.search import BeamSearchConfig, beam_search
@@ -181,7 +181,7 @@ def test_compiled_functions_are_made_in_one_way():
         assert function.targetoptions["inline"] == "always", function
     exact = [
         each
-        for module in (compiled_int8, compiled_layers, compiled_search)
+        for module in (compiled_bf16, compiled_int8, compiled_tiles, compiled_layers, compiled_search)
         for each in vars(module).values()
         if isinstance(each, CPUDispatcher)
     ]

@@ -1,0 +1,219 @@
+"""Decoding with weights of 8 or 16 bits computes what the plain model computes with such products."""
+
+import numpy as np
+import pytest
+
+from autograd import Tensor
+from autograd.fast.cpu import CpuKernels
+from autograd.fast.devices import _Cpu, cpu_kernels
+from autograd.fast.int8 import Int8Weights, linear_int8
+from minitf.app import models
+from minitf.config import TranslateConfig
+from minitf.decoding.decoder import TransformerDecoder
+from minitf.decoding.sampling import SamplingConfig
+from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.errors import UserError
+from minitf.fast.decoder import InferenceTransformer
+from minitf.model.layers import Embedding, Linear
+from minitf.model.transformer import Transformer
+from minitf.run.packing import pack_run
+from minitf.storage import checkpoint_store, checkpoints
+from minitf.storage.checkpoints import CheckpointError
+from minitf.translation.translator import Translator
+from tests.helpers.small_model import SMALL, model_with, sources
+
+f4 = np.float32
+SOURCE = sources(9, 5, 12, 3)
+LINES = ["the third of May", "", "ten euros"]
+
+
+@pytest.fixture(params=["int8", pytest.param("bf16", marks=pytest.mark.heavy)])
+def packed(request, monkeypatch):
+    """A precision of weights, with kernels that have it."""
+    if request.param == "bf16":
+        pytest.importorskip("numba", reason="needs Numba")
+        from autograd.fast.compiled import CompiledKernels
+        from autograd.fast.compiled_bf16 import IS_AVAILABLE
+
+        if not IS_AVAILABLE:
+            pytest.skip("needs a processor with AVX-512 BF16")
+        monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
+    return request.param
+
+
+def whole(weights):
+    return weights.rows(np.arange(weights.shape[0]))
+
+
+@pytest.fixture
+def plain_packed(packed, monkeypatch):
+    """The plain layers, with products of 8 bits, or of factors rounded to bfloat16."""
+    kind = cpu_kernels().packed_weights(packed)
+
+    def product(x, weight, bias=None):
+        rows, weights = x.data.reshape(-1, x.shape[-1]), kind.of(weight.data, None if bias is None else bias.data)
+        if isinstance(weights, Int8Weights):
+            y = linear_int8(rows, weights)
+        else:
+            y = whole(kind.of(rows)).astype(np.float64) @ whole(weights).T + weights.bias[: weights.shape[0]]
+        return Tensor(y.astype(f4).reshape(*x.shape[:-1], -1))
+
+    tables = {}
+
+    def embedded(self, ids):
+        table = tables.setdefault(id(self), kind.of(self.weight.data))
+        ids = np.asarray(ids)
+        return Tensor(table.rows(ids.reshape(-1)).reshape(*ids.shape, -1)) * self.scale
+
+    monkeypatch.setattr(Linear, "__call__", lambda self, x: product(x, self.weight, self.bias))
+    monkeypatch.setattr(Embedding, "__call__", embedded)
+    monkeypatch.setattr(Transformer, "logits", lambda self, hidden: product(hidden, self.output_matrix))
+
+
+def logits_of(decoder, steps=6):
+    rng = np.random.default_rng(5)
+    state = decoder.start_decoding(SOURCE)
+    return np.stack([decoder.decode_step(rng.integers(4, SMALL.vocab_size, len(SOURCE)), state) for _ in range(steps)])
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none"}, {"attention_bias": False}])
+def test_as_the_plain_layers_compute_it(packed, plain_packed, changes):
+    model = model_with(dtype=f4, **changes)
+    found, expected = logits_of(InferenceTransformer(model, packed=packed)), logits_of(TransformerDecoder(model))
+    differences = np.abs(found - expected) / np.abs(expected).max()
+    assert np.median(differences) < 1e-6
+    assert differences.max() < 0.05  # where float32 rounds x to the middle of two numbers, another may be next
+
+
+def test_near_the_numbers_of_float32(packed):
+    model = model_with(dtype=f4)
+    found, exact = logits_of(InferenceTransformer(model, packed=packed)), logits_of(InferenceTransformer(model))
+    assert 0 < np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_alone_as_in_a_batch_to_the_bit(packed):
+    decoder = InferenceTransformer(model_with(dtype=f4), packed=packed, same_bits=True)
+    search = BeamSearchConfig(beam=3)
+    together = beam_search(decoder, SOURCE, search)
+    alone = [beam_search(decoder, row[row != 0][None], search)[0] for row in SOURCE]
+    assert together == alone
+
+
+def test_a_shortlist_has_the_logits_of_its_tokens(packed):
+    decoder, chosen = InferenceTransformer(model_with(dtype=f4), packed=packed), np.array([2, 3, 5, 11])
+    whole, some = decoder.start_decoding(SOURCE), decoder.start_decoding(SOURCE, shortlist=chosen)
+    tokens = np.full(4, 1)
+    np.testing.assert_array_equal(decoder.decode_step(tokens, some), decoder.decode_step(tokens, whole)[:, chosen])
+
+
+def test_the_memory_of_matrices_is_given_back(packed):
+    model = model_with(dtype=f4)
+    decoder = InferenceTransformer(model, packed=packed)
+    before = logits_of(decoder)
+    decoder.release_weights()
+    np.testing.assert_array_equal(logits_of(decoder), before)
+    kept = [name for name, p in model.named_parameters().items() if p.ndim == 2 and any(p.data.strides)]
+    assert kept == []
+    assert np.isnan(logits_of(InferenceTransformer(model))).all()  # nothing passes for a model
+
+
+def test_changed_weights_are_packed_again(packed):
+    model = model_with(dtype=f4)
+    decoder = InferenceTransformer(model, packed=packed)
+    logits_of(decoder)
+    up = model.decoder.layers[0].feed_forward.up.weight
+    up.data = up.data * f4(2)
+    np.testing.assert_array_equal(logits_of(decoder), logits_of(InferenceTransformer(model, packed=packed)))
+
+
+def test_a_run_is_loaded(packed, tiny_run):
+    search = {"max_extra_length": 5}
+    translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
+    assert not any(p.data.strides[0] for p in translator.model.parameters() if p.ndim == 2)
+    ensemble = Translator.load(tiny_run, tiny_run, precision=packed, warn=lambda message: None)
+    assert ensemble.translate(LINES, **search) == translator.translate(LINES, **search)
+    (alone,) = translator.translate_nbest(LINES[:1], **search)
+    exact = Translator.load(tiny_run, warn=lambda message: None).score([(LINES[0], alone[0].text)])[0]
+    scored = translator.score([(LINES[0], alone[0].text)])[0]
+    assert scored.log_probability == pytest.approx(exact.log_probability, abs=0.1)
+    assert scored.log_probability != exact.log_probability
+
+
+def test_every_kind_of_search(packed, tiny_run):
+    translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
+    search = {"max_extra_length": 5}
+    greedy = translator.translate(LINES, beam=1, **search)
+    assert translator.translate(LINES, sampling=SamplingConfig(top_k=1), **search) == greedy
+    (begun,) = translator.translate([LINES[0]], ["zehn"], **search)
+    assert begun.startswith("zehn")
+    nbest = translator.translate_nbest(LINES, n_best=3, beam=3, **search)
+    assert [len(each) for each in nbest] == [3, 1, 3]
+    assert translator.align([nbest[0][0]])[0].source[0] == "▁the"
+
+
+def test_what_weights_in_8_bits_need(tiny_run):
+    for option, needed in (({"device": "cuda"}, "requires --device cpu"), ({"plain": True}, "plain and precision")):
+        with pytest.raises(UserError, match=needed):
+            TranslateConfig(run=tiny_run, precision="int8", **option)
+    with pytest.raises(ValueError, match="int8 needs a model in float32 on the CPU, not one in float64"):
+        InferenceTransformer(model_with(), packed="int8")
+    with pytest.raises(UserError, match="int8 needs a Transformer, not a model of type TransformerDecoder"):
+        Translator(TransformerDecoder(model_with()), None, packed="int8")
+
+
+def test_what_weights_in_16_bits_need(tiny_run, monkeypatch):
+    with pytest.raises(UserError, match="precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or"):
+        TranslateConfig(run=tiny_run, precision="bf16")
+    with pytest.raises(UserError, match="plain and precision='bf16' cannot be combined"):
+        TranslateConfig(run=tiny_run, precision="bf16", device="cuda", plain=True)
+    monkeypatch.setattr(_Cpu, "kernels", CpuKernels())
+    with pytest.raises(UserError, match="precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or"):
+        Translator.load(tiny_run, precision="bf16")
+    with pytest.raises(ValueError, match="weights in bf16 on a CPU require the kernels of Numba"):
+        InferenceTransformer(model_with(dtype=f4), packed="bf16")
+
+
+@pytest.mark.heavy
+def test_a_processor_without_the_instruction_is_told(tiny_run, monkeypatch):
+    pytest.importorskip("numba", reason="needs Numba")
+    from autograd.fast import compiled_bf16
+    from autograd.fast.compiled import CompiledKernels
+
+    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
+    monkeypatch.setattr(compiled_bf16, "IS_AVAILABLE", False)
+    message = r"requires AVX-512 BF16 \(avx512_bf16\), which this processor lacks; choose float32"
+    with pytest.raises(UserError, match=message):
+        Translator.load(tiny_run, precision="bf16")
+    with pytest.raises(ValueError, match=message):
+        InferenceTransformer(model_with(dtype=f4), packed="bf16")
+
+
+def test_a_run_packed_in_8_bits_translates_as_the_run_to_the_bit(tiny_run, tmp_path):
+    search = {"max_extra_length": 5}
+    assert "matrices in 8 bits" in pack_run(tiny_run, tmp_path / "packed", resumable=False, int8=True)
+    pack_run(tiny_run, tmp_path / "whole", resumable=False)
+    sizes = [
+        sum(path.stat().st_size for path in (tmp_path / name / "checkpoints").iterdir()) for name in ("packed", "whole")
+    ]
+    assert sizes[0] < 0.6 * sizes[1]  # of a tiny model, whose vectors and names are a large part
+    found, expected = (
+        Translator.load(run, precision="int8", warn=lambda message: None).translate_nbest(LINES, **search)
+        for run in (tmp_path / "packed", tiny_run)
+    )
+    assert found == expected
+    weights = Translator.load(tmp_path / "packed", warn=lambda message: None).model.target_embedding.weight.data
+    whole = Translator.load(tiny_run, warn=lambda message: None).model.target_embedding.weight.data
+    assert 0 < np.abs(weights - whole).max() < 0.51 * np.abs(whole).max() / 127
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((3, 2), 2), ((3, 2, 1), 3), ((3,), 3), ((), ())])
+def test_factors_that_do_not_fit_are_refused(tmp_path, shape, rows):
+    arrays = {"model.w": np.ones(shape, np.int8), "model.w.factors": np.ones(rows, np.float32)}
+    checkpoint_store.save(tmp_path / "step-00000001.safetensors", arrays, {}, {})
+    with pytest.raises(CheckpointError, match=r"model\.w\.factors in .* has no float32 for each row of model\.w"):
+        checkpoints.average([tmp_path / "step-00000001.safetensors"])
+
+
+def test_a_run_to_resume_is_not_packed_in_8_bits(tiny_run):
+    with pytest.raises(UserError, match="--resumable and --precision int8 cannot be combined"):
+        models.pack([str(tiny_run), "--resumable", "--precision", "int8"])
