@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 from benchmarks.side_by_side import HERE, Contestant, add_arguments, machine, ours, peers_given, table, take_turns
 
 OURS = [sys.executable, str(HERE / "translate_ours.py")]
+COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}  # as CTranslate2 names them
 
 
 def main() -> None:
@@ -42,7 +43,8 @@ def main() -> None:
     parser.add_argument("--input", type=Path, help="the text to translate with it")
     parser.add_argument("--lines", type=int, metavar="N", help="only its first N lines")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], help="sentences of it at once")
-    parser.add_argument("--precision", choices=["float32", "int8"], default="float32", help="of minitf and CTranslate2")
+    precisions = ["float32", "bf16", "int8"]
+    parser.add_argument("--precision", choices=precisions, default="float32", help="of minitf and CTranslate2")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="1 is greedy search")
     parser.add_argument("--opus-mt", action="store_true", help="only a model of OPUS-MT's size, 58,000 pieces")
     args = parser.parse_args()
@@ -87,16 +89,23 @@ def compare_opus_mt(args: argparse.Namespace) -> None:
             show(args.write, f"\nloading: {listed}" + (f"; reading the bytes {read:.3f} s" if read else ""))
 
 
+def ours_of(args: argparse.Namespace, *arguments: str) -> list[Contestant]:
+    """minitf in the precision that is compared; in bf16 with Numba alone."""
+    found = ours("translate_ours.py", *arguments, "--precision", args.precision)
+    return [each for each in found if args.precision != "bf16" or each.name == "minitf, Numba"]
+
+
 def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int) -> list[Contestant]:
     """All with random weights, to one length."""
     work = ["--batch", str(batch), "--length", str(length), "--new-tokens", str(new_tokens), "--runs", str(args.runs)]
-    precision = ["--precision", args.precision]
-    found = ours("translate_ours.py", "decode", *work, *precision)
-    found.append(Contestant("minitf, NumPy, same bits", [*OURS, "decode", *work, *precision, "--same-bits"]))
+    found = ours_of(args, "decode", *work)
+    if args.precision != "bf16":
+        same_bits = [*OURS, "decode", *work, "--precision", args.precision, "--same-bits"]
+        found.append(Contestant("minitf, NumPy, same bits", same_bits))
     if args.torch:
         found.append(Contestant("PyTorch", [args.torch, str(args.peers / "torch_transformer.py"), "decode", *work]))
     if args.ctranslate2:
-        peer = [str(args.peers / "ctranslate2_decode.py"), *work, "--compute-type", args.precision]
+        peer = [str(args.peers / "ctranslate2_decode.py"), *work, "--compute-type", COMPUTE_TYPES[args.precision]]
         found.append(Contestant("CTranslate2", [args.ctranslate2, *peer]))
     return found
 
@@ -106,11 +115,10 @@ def compare_run(args: argparse.Namespace) -> None:
     lines = [] if args.lines is None else ["--lines", str(args.lines)]
     text = ["--run", str(args.run), "--input", str(args.input), *lines]
     work = ["--batches", *map(str, args.batches), "--beams", *map(str, args.beams)]
-    precision = ["--precision", args.precision]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         subprocess.run([*OURS, "export", *text, "--output", str(folder / "exported.npz")], check=True)
-        found = ours("translate_ours.py", "corpus", *text, *work, *precision)
+        found = ours_of(args, "corpus", *text, *work)
         found.append(Contestant(f"{found[0].name}, beam patience 1", [*found[0].command, "--beam-patience", "1"]))
         for each in found:
             each.command += ["--tokens", str(folder / each.name)]
@@ -119,7 +127,7 @@ def compare_run(args: argparse.Namespace) -> None:
             subprocess.run([*export, "--format", "ctranslate2"], check=True, cwd=HERE.parent)
             script = [args.ctranslate2, str(args.peers / "ctranslate2_corpus.py"), str(folder / "exported.npz")]
             command = [*script, "--model", str(folder / "model"), *work, "--tokens", str(folder / "CTranslate2")]
-            command += ["--compute-type", args.precision]
+            command += ["--compute-type", COMPUTE_TYPES[args.precision]]
             found.append(Contestant("CTranslate2", command))
         if args.torch:
             script = [args.torch, str(args.peers / "torch_corpus.py"), str(folder / "exported.npz")]

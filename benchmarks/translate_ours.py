@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=30, help="decode: output tokens of a sentence")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--same-bits", action="store_true")
-    parser.add_argument("--precision", choices=["float32", "int8"], default="float32")
+    parser.add_argument("--precision", choices=["float32", "bf16", "int8"], default="float32")
     parser.add_argument("--model", type=Path, help="decode: a model of another program instead of random weights")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--input", type=Path)
@@ -81,8 +81,9 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
     else:
         sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
         model = accelerate(Transformer(TransformerConfig(**sizes))).eval()
-        decoder = InferenceTransformer(model, same_bits=args.same_bits, int8=args.precision == "int8")
-        if decoder.int8:
+        packed = None if args.precision == "float32" else args.precision
+        decoder = InferenceTransformer(model, same_bits=args.same_bits, packed=packed)
+        if packed:
             decoder.release_weights()
     batched = BatchedModel(decoder)
     rng = np.random.default_rng(0)
