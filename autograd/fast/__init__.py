@@ -14,6 +14,7 @@ from autograd.fast.devices import (
     kernels_of,
     kernels_on,
     make_gpu_backend,
+    return_freed_memory,
     set_kernels,
 )
 from autograd.fast.fused import (
@@ -43,6 +44,7 @@ __all__ = [
     "linear_cross_entropy",
     "linear_heads",
     "linear_relu",
+    "return_freed_memory",
     "scaled_embedding",
     "set_kernels",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Iterable
@@ -89,3 +90,9 @@ def keep_freed_memory() -> bool:
     settings = ((m_mmap_threshold, 1 << 30), (m_trim_threshold, 2**31 - 1), (m_top_pad, 64 << 20))
     accepted = [libc.mallopt(name, value) == 1 for name, value in settings]  # all of them, whatever the first says
     return all(accepted)
+
+
+def return_freed_memory() -> None:
+    """Return what `keep_freed_memory` has kept: large arrays were freed, and will not be needed again."""
+    with contextlib.suppress(OSError, AttributeError):  # not the GNU C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -15,6 +15,7 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 
+from autograd.fast import return_freed_memory
 from minitf.config import RunConfig
 from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
@@ -133,6 +134,7 @@ class Translator(ForcedDecoding):
             for member, each in zip(members, learned, strict=True):
                 member.release_weights()
                 each.weights.clear()
+            return_freed_memory()
         translator.task = learned[0].config.task
         return translator
 

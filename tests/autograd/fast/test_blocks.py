@@ -15,7 +15,7 @@ import threadpoolctl
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.fast import CpuKernels, cpu_kernels, keep_freed_memory
+from autograd.fast import CpuKernels, cpu_kernels, keep_freed_memory, return_freed_memory
 from autograd.fast.blocks import Task, Workers
 
 
@@ -56,12 +56,39 @@ print(faults())
     assert kept < given / 20
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux, to see the memory of a process")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
+def test_kept_memory_is_returned():
+    program = """
+import re
+from pathlib import Path
+import numpy as np
+from autograd.fast import keep_freed_memory, return_freed_memory
+
+def mib():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+keep_freed_memory()
+before = mib()
+arrays = [np.ones(2**18) for _ in range(50)]  # 2 MiB each
+del arrays
+kept = mib()
+return_freed_memory()
+print(kept - before, mib() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    kept, left = map(float, done.stdout.split())
+    assert kept > 90
+    assert left < 10
+
+
 def test_another_c_library_is_left_alone(monkeypatch):
     def missing(name):
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     assert keep_freed_memory() is False
+    return_freed_memory()
 
 
 # ---- Threads ----
