@@ -5,8 +5,9 @@
     python benchmarks/translate_ours.py corpus --run runs/multi30k --input test.en --batches 1 64 --beams 1 5
     python benchmarks/translate_ours.py export --run runs/multi30k --input test.en --output exported.npz
 
-Prints one JSON line: median seconds, output tokens per second, peak memory in MiB; over a text, tokens per second for
-each search and batch size. `export` writes the weights and the subwords of the text for the peers.
+Prints one JSON line: median seconds, output tokens per second, peak memory in MiB, and that at the end; over a text,
+tokens per second for each search and batch size. `export` writes the weights and the subwords of the text for the
+peers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also without 
 import numpy as np
 
 from autograd import Tensor
+from autograd.fast import return_freed_memory
 from benchmarks import workload
 from minitf.config import TransformerConfig
 from minitf.data.text import read_lines
@@ -69,7 +71,8 @@ def main() -> None:
         return
     loading = load_times(args.model) if args.model else {}
     seconds = workload.median_seconds(decode(args), args.runs)
-    workload.report("minitf", args.mode, seconds, args.batch * args.new_tokens, **loading)
+    held = {"resident_mib": workload.resident_mib()} if sys.platform == "linux" else {}
+    workload.report("minitf", args.mode, seconds, args.batch * args.new_tokens, **held, **loading)
 
 
 def decode(args: argparse.Namespace) -> Callable[[], None]:
@@ -85,6 +88,8 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
         decoder = InferenceTransformer(model, same_bits=args.same_bits, packed=packed)
         if packed:
             decoder.release_weights()
+            del model
+            return_freed_memory()
     batched = BatchedModel(decoder)
     rng = np.random.default_rng(0)
     source = rng.integers(4, decoder.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS

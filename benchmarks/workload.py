@@ -69,6 +69,11 @@ def peak_mib() -> int:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
+def resident_mib() -> int:
+    """Of this process, now, on Linux."""
+    return round(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20)
+
+
 def report_corpus(
     peer: str, args: argparse.Namespace, work: Callable[[Any, int, int], list[list[int]]], lines: Any, **more: Any
 ) -> None:

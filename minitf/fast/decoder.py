@@ -375,6 +375,7 @@ class InferenceTransformer:
         for parameter in self.matrices:
             parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
         self._loaded = [(p, p.data, now()) for p in self._parameters]
+        _ = self.compiled_search  # which copies the packed weights: what it frees is free now, and not in a search
 
     @cached_property
     def compiled_search(self) -> Any:
