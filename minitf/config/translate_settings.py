@@ -229,8 +229,9 @@ class MachineSettings:
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second")
     precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(
         None,
-        "number format; none: the run's, or float32 on a CPU if the run's needs a GPU; int8: 8-bit weights on a CPU, a "
-        "quarter of the memory, faster with --kernels numba if the CPU has VNNI, and slower otherwise",
+        "number format; none: the run's, or float32 on a CPU if the run's is tf32 or bf16; int8: 8-bit weights on a "
+        "CPU, a quarter of the memory, faster with --kernels numba if the CPU has VNNI, and slower otherwise; bf16: "
+        "on a GPU, or weights in half the memory with --kernels numba on a CPU with AVX-512 BF16",
     )
     threads: int | None = option(None, "number of threads; none: one per core", at_least=1, limit=1024)
     kernels: Literal["numpy", "numba"] = option(
