@@ -139,6 +139,16 @@ def test_a_run_is_loaded(packed, tiny_run):
     assert scored.log_probability != exact.log_probability
 
 
+def test_the_memory_of_float32_is_returned_once_nothing_more_is_packed(packed, tiny_run, monkeypatch):
+    returned = []
+    monkeypatch.setattr("minitf.translation.translator.return_freed_memory", lambda: returned.append(True))
+    translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
+    assert returned == [True]
+    assert "compiled_search" in vars(translator._batched.decoder)
+    Translator.load(tiny_run, warn=lambda message: None)
+    assert returned == [True]
+
+
 def test_every_kind_of_search(packed, tiny_run):
     translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
     search = {"max_extra_length": 5}
