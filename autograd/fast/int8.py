@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from autograd.fast.packed import PackedWeights
+from autograd.fast.shared import blocks_of
 
 Array = Any
 f4 = np.float32
@@ -22,6 +23,7 @@ LARGEST = 127  # so that -x is a number where x is
 LEAST = f4(1e-30)  # a row of x without a larger element counts as zeros: 127 / x is finite from there
 ZERO = 128  # what is added to the integers of x, as the instruction multiplies unsigned with signed ones
 INPUTS = 4  # elements of a row that stand side by side in a group
+ROWS = 512  # of a matrix that are quantised at a time, for temporary arrays that are small beside it
 EXACT = 1024  # products of such integers whose sum is exact in float32
 
 
@@ -33,12 +35,16 @@ def quantise(matrix: Array) -> tuple[Array, Array]:
 
     Shapes: float32 [out, in] -> int8 [out, in], float32 [out]
     """
-    factor = np.abs(matrix).max(axis=1, initial=0).astype(f4) / f4(LARGEST)
-    factor = ((factor.view(np.uint32) + np.uint32(0x80)) & np.uint32(0xFFFFFF00)).view(f4)
-    factor[factor < LEAST] = 1
-    factor[~np.isfinite(factor)] = np.nan
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(np.rint(matrix / factor[:, None])).astype(np.int8), factor
+    integers, factors = np.empty(matrix.shape, np.int8), np.empty(len(matrix), f4)
+    for some in blocks_of(len(matrix), ROWS):
+        factor = np.abs(matrix[some]).max(axis=1, initial=0).astype(f4) / f4(LARGEST)
+        factor = ((factor.view(np.uint32) + np.uint32(0x80)) & np.uint32(0xFFFFFF00)).view(f4)
+        factor[factor < LEAST] = 1
+        factor[~np.isfinite(factor)] = np.nan
+        with np.errstate(invalid="ignore"):
+            integers[some] = np.nan_to_num(np.rint(matrix[some] / factor[:, None]))
+        factors[some] = factor
+    return integers, factors
 
 
 class Int8Weights(PackedWeights):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autograd.fast.cpu import CpuKernels
-from autograd.fast.int8 import LARGEST, Int8Weights, quantise, quantise_inputs
+from autograd.fast.int8 import LARGEST, ROWS, Int8Weights, quantise, quantise_inputs
 
 f4 = np.float32
 SHAPES = [(1, 512, 200), (5, 130, 65), (9, 7, 3), (4, 1, 1), (2, 2100, 64), (7, 3, 128)]  # rows, inputs, outputs
@@ -62,8 +62,9 @@ def check_kernels(kernels):
     np.testing.assert_array_equal(kernels.linear_packed(tiny, weights)[0], weights.bias[:70])
 
 
-def test_a_row_is_the_nearest_multiple_of_a_factor():
-    matrix = normal(20, 50) * np.logspace(-6, 6, 20).astype(f4)[:, None]
+@pytest.mark.parametrize("rows", [20, ROWS + 1])
+def test_a_row_is_the_nearest_multiple_of_a_factor(rows):
+    matrix = normal(rows, 50) * np.logspace(-6, 6, rows).astype(f4)[:, None]
     integers, factors = quantise(matrix)
     assert (np.abs(integers).max(axis=1) == LARGEST).all()
     multiples = integers * factors[:, None]
