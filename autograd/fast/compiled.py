@@ -147,7 +147,10 @@ class CompiledKernels(CpuKernels):
     # ---- Products of few rows ----
 
     contiguous_below = 0
-    contiguous_from = FEW_ROWS
+
+    @property
+    def contiguous_from(self) -> float:  # type: ignore[override]
+        return max(FEW_ROWS, super().contiguous_from)
 
     def linear_of_few(
         self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,

@@ -24,6 +24,8 @@ COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, 
 WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
 MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
 FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
+TURNED_ROWS = {True: 96, False: 32}  # of `linear_of_few`, with AVX-512 or not, up to which w.T is the first factor
+CONTIGUOUS_ROWS = 48  # from which a contiguous copy of w is the faster second factor, with AVX-512
 FEW_INPUTS = 512  # weights of a row of w.T below which OpenBLAS packs products of a few rows after all
 FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
 
@@ -136,7 +138,7 @@ class CpuProducts(BlockedKernels):
 
     @property
     def contiguous_from(self) -> float:  # type: ignore[override]
-        return FEW_ROWS if _has_small_kernels() else 0
+        return CONTIGUOUS_ROWS if _has_small_kernels() else 0
 
     def linear_of_few(
         self, x: Array, w: Array, bias: Array | None, relu: bool = False, rows_at_a_time: int | None = None,
@@ -154,12 +156,16 @@ class CpuProducts(BlockedKernels):
             return np.maximum(y, 0, out=y) if relu else y
         y = np.empty((rows, n_out), found)
         step = rows_at_a_time or max(1, rows)
+        # OpenBLAS is up to 1.9 times as fast with w.T as the first factor
+        is_turned = w.T.flags.c_contiguous and FEW_ROWS <= step <= TURNED_ROWS[_has_small_kernels()]
 
         def work(columns: slice) -> None:
             for start in range(0, rows, step):
                 some = slice(start, start + step)
                 out = y[some, columns]
-                if out.size < MATMUL_SHARES:
+                if is_turned:
+                    out[...] = np.matmul(w.T[columns], x[some].T).T
+                elif out.size < MATMUL_SHARES:
                     out[...] = np.dot(x[some], w[:, columns])
                 else:
                     np.matmul(x[some], w[:, columns], out=out)

@@ -208,6 +208,7 @@ ROWS_LARGE = [(900, 160)]  # several blocks, and enough to wake the other thread
 PRODUCTS = [(0, 3, 4), (2, 0, 4), (2, 3, 0), (1, 1, 1), (5, 3, 4), (300, 20, 30)]
 PRODUCTS_LARGE = [(1900, 50, 70), (2101, 33, 90), (300, 300, 71), (40, 2500, 61), (130, 9000, 33)]
 HEADS = [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0), (1, 1, 1, 1), (2, 3, 4, 5), (3, 2, 5, 4)]
+FEW_LARGE = [(11, 300, 3003), (4, 2048, 512), (1, 2048, 1100), (23, 700, 1100)]
 HEADS_LARGE = [(10, 4, 40, 90)]
 KERNELS = {  # name: what it is called with, in small and in large, and for which arguments it overwrites
     "product": (product, PRODUCTS, PRODUCTS_LARGE, ()),
@@ -215,7 +216,7 @@ KERNELS = {  # name: what it is called with, in small and in large, and for whic
     "linear_gradients": (linear_gradients, PRODUCTS, PRODUCTS_LARGE, ()),
     "add_product_": (add_product_, PRODUCTS, [(5001, 60, 150), (1301, 170, 601)], (0,)),
     "linear": (linear, PRODUCTS, [(1900, 50, 70), (2101, 33, 90), (300, 21, 2500)], ()),
-    "linear_of_few": (linear_of_few, [*PRODUCTS, (7, 90, 6)], [(11, 300, 3003), (4, 2048, 512), (1, 2048, 1100)], ()),
+    "linear_of_few": (linear_of_few, [*PRODUCTS, (7, 90, 6)], FEW_LARGE, ()),
     "draw": (draw, [*ROWS, (4,), ()], [(900, 703), (1_000_001,)], ()),
     "keep_where": (keep_where, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
     "dropout": (dropout, [*ROWS, (4,), (2, 3, 4)], [(900, 160), (140_000,)], ()),
