@@ -115,7 +115,7 @@ class Op:
     call_site: tuple[CodeType, int] | None = None  # the user's code that made the op, if an observer noted it
     recorded_at = 0  # the time, if an observer noted it: see safety.py
     _edges: tuple[Edge | None, ...] = ()
-    _saved: Any = ()  # a tuple, or a function that puts one in its place when it is first needed
+    _saved: Any = ()  # a tuple, or a function of the node that puts one in its place when it is first needed
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -146,8 +146,8 @@ class Op:
     @property
     def saved(self) -> tuple[Any, ...]:
         """The arrays that `save` kept; for a plain op, the output and the inputs that are kept."""
-        if not isinstance(self._saved, tuple):
-            self._saved()
+        while not isinstance(self._saved, tuple):
+            self._saved(self)
         return self._saved
 
     @property

@@ -108,8 +108,8 @@ class _Segment(Observer):
 
     # ---- The second run ----
 
-    def refill(self) -> None:
-        """Run `fn` again and give every node the arrays that it had saved."""
+    def refill(self, node: Op | None = None) -> None:
+        """Run `fn` again and give every node, of which `node` is one, the arrays that it had saved."""
         if self.is_recording:
             raise RuntimeError("backward() was called inside a function given to checkpoint(); call it outside")
         if self.call is None and self.parent is not None:
@@ -129,7 +129,7 @@ class _Segment(Observer):
         finally:
             random.set_state(outer_state)
             random.set_first_row(outer_row)
-        second.check_complete()
+        second.pass_on()
         self.call, self.parts, self.read = None, [], {}
 
 
@@ -139,12 +139,13 @@ class _SecondRun(Observer):
     def __init__(self, parts: list[_Part]):
         self.parts = parts
         self.done = 0
+        self.pairs: list[tuple[Op, Op]] = []  # nodes of the first run that need arrays, and their counterparts
 
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         if _innermost() is self:
             node = self._next(type(op).__name__, op.saved, op, inputs)
             if isinstance(node, Op) and not node.freed:
-                node._saved = op.saved
+                self.pairs.append((node, op))
 
     def add_segment(self, inner: _Segment) -> None:
         """Give a nested call of the first run its arguments again."""
@@ -170,10 +171,15 @@ class _SecondRun(Observer):
             )
         return part.get()
 
-    def check_complete(self) -> None:
-        """Raises: RuntimeError if the second run ended early."""
+    def pass_on(self) -> None:
+        """Give the nodes of the first run what their counterparts keep, also in place of the arrays that these saved.
+
+        Raises: RuntimeError if the second run ended early
+        """
         if self.done < len(self.parts):
             raise RuntimeError(f"checkpoint: the second run of the function lacks an op: {self.parts[self.done]}")
+        for node, op in self.pairs:
+            node._saved, op._saved = op._saved, ()
 
 
 class _Part:

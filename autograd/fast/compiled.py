@@ -27,15 +27,13 @@ Array = Any
 f4, F4 = np.float32, np.dtype(np.float32)
 
 NO_BIAS = np.empty(0, f4)
+INFINITY = {F4: np.int32(0x7F800000), np.dtype(np.uint16): np.int16(0x7F80)}  # bits, of float32 and of bfloat16
 
 
 class CompiledKernels(CpuKernels):
     """NumPy on the host, with compiled kernels."""
 
     kernels = "numba"
-
-    in_bfloat16 = False
-    """True if activations and factors of products are rounded to bfloat16; a decoder's factors are not."""
 
     def set_precision(self, precision: str) -> None:
         if precision == "bf16":
@@ -59,12 +57,24 @@ class CompiledKernels(CpuKernels):
         else:
             kernels.add_bias_(y, bias, relu)
 
+    def relu_backward(self, g_y: Array, y: Array) -> Array:
+        return super().relu_backward(g_y, self.widened(y) if y.dtype == np.uint16 else y)
+
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
-        if not _are_alike(g_y, y):
+        if not (_are_plain(g_y) and y.flags.c_contiguous and y.shape == g_y.shape and y.dtype in INFINITY):
             return super().relu_backward_sum(g_y, y)
         g_x = np.empty(y.shape, f4)
-        sums = self._sums_of_blocks(lambda s, total: kernels.relu_backward_sum(g_y[s], y[s], g_x[s], total), y, 1)
-        return g_x, sums[0]
+        return g_x, self._relu_backward_sum_(g_y, y, g_x)
+
+    def _relu_backward_sum_(self, g_y: Array, y: Array, g_x: Array) -> Array:
+        """Write g_y where y > 0, else 0, to g_x, which may be g_y; return the sum of its rows."""
+        infinity = INFINITY[y.dtype]
+        bits = y.view(type(infinity))
+
+        def work(s: slice, total: Array) -> None:
+            kernels.relu_backward_sum(g_y[s], bits[s], infinity, g_x[s], total)
+
+        return self._sums_of_blocks(work, g_x, 1)[0]
 
     def adam_(self, parameter: Array, gradient: Array, m: Array, v: Array, **settings: float) -> None:
         if not _are_alike(parameter, gradient, m, v):
@@ -133,9 +143,16 @@ class CompiledKernels(CpuKernels):
             return super().linear(x, weight, bias, relu, dtype)
         return self._rounded_product_(np.empty((len(x), len(weight)), F4), x, weight.T, bias, relu)
 
+    def masked_product(self, a: Array, b: Array, mask: Array) -> tuple[Array | None, Array | None]:
+        if not self._rounds(a, b):
+            return None, None
+        g = self.product(a, b)
+        return g, self._relu_backward_sum_(g, mask, g)
+
     def _rounds(self, a: Array, b: Array, dtype: Any = None) -> bool:
-        """Are the factors of this product rounded?"""
-        return self.in_bfloat16 and dtype in (None, F4) and a.dtype == b.dtype == F4 and a.size * b.size > 0
+        """Are the factors of this product rounded, or bits of bfloat16?"""
+        kinds = a.dtype in INFINITY and b.dtype in INFINITY
+        return self.in_bfloat16 and dtype in (None, F4) and kinds and a.size * b.size > 0
 
     def _rounded_product_(
         self, c: Array, a: Array, b: Array, bias: Any = None, relu: bool = False, **how: Any

@@ -176,12 +176,13 @@ def widen(x: Array, widened: Array) -> None:
 def pack_rows(x: Array, first: int, end: int, packed: Array) -> None:
     """Elements first … end - 1 of all rows, with the pairs of a row side by side.
 
-    Shapes: x uint32 [R, K], the bits of float32; packed uint16 [≥ R, ≥ end - first] (written), the bits of bfloat16
+    Shapes: x [R, K], of `bits`; packed uint16 [≥ R, ≥ end - first] (written), the bits of bfloat16
     """
+    shift = np.uint32(32 - 8 * x.itemsize)
     for r in range(len(x)):
         row, out = x[r][first:end], packed[r]
         for i in range(row.size):
-            out[i] = np.uint16(rounded(row[i]) >> np.uint32(16))
+            out[i] = np.uint16(rounded(np.uint32(row[i]) << shift) >> np.uint32(16))
         out[row.size :] = 0
 
 
@@ -189,9 +190,10 @@ def pack_rows(x: Array, first: int, end: int, packed: Array) -> None:
 def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
     """Panels first … end - 1 of `COLUMNS` columns, in which pairs of a column lie below each other.
 
-    Shapes: x uint32 [K, N], the bits of float32; packed int32 [end - first, K / 2, COLUMNS] (written)
+    Shapes: x [K, N], of `bits`; packed int32 [end - first, K / 2, COLUMNS] (written)
     """
     pairs, height, width = packed.shape[1], x.shape[0], x.shape[1]
+    shift = np.uint32(32 - 8 * x.itemsize)
     for block in range(0, pairs, LANES):  # few rows of x at a time, and long parts of a panel
         for panel in range(first, end):
             start = panel * COLUMNS
@@ -201,17 +203,17 @@ def pack_columns(x: Array, first: int, end: int, packed: Array) -> None:
                 out = packed[panel - first, p]
                 if start + COLUMNS <= width:
                     for n in range(COLUMNS):  # in vectors, as the number is known
-                        out[n] = pair(upper[n], lower[n], mask)
+                        out[n] = pair(np.uint32(upper[n]) << shift, np.uint32(lower[n]) << shift, mask)
                 else:
                     for n in range(width - start):
-                        out[n] = pair(upper[n], lower[n], mask)
+                        out[n] = pair(np.uint32(upper[n]) << shift, np.uint32(lower[n]) << shift, mask)
 
 
 @compiled_exactly
 def pack_rows_as_columns(x: Array, first: int, end: int, packed: Array, block: Array) -> None:
     """`pack_columns` of elements first … end - 1 of all rows, in blocks that are transposed in registers.
 
-    Shapes: x uint32 [N, K], the bits of float32; packed int32 [N / COLUMNS, (end - first) / 2, COLUMNS] (written);
+    Shapes: x [N, K], of `bits`; packed int32 [N / COLUMNS, (end - first) / 2, COLUMNS] (written);
     block int32 [2, 16, (end - first) / 2, up to a multiple of 16] (overwritten)
     """
     pairs, rows, flat, edge = packed.shape[1], block[0].view(np.uint16), packed.reshape(-1), block[1]
@@ -295,6 +297,11 @@ Task = tuple[Any, ...]  # a function and its arguments
 NO_BIAS = np.empty(0, np.float32)
 
 
+def bits(x: Array) -> Array:
+    """The bits of float32 as uint32; those of bfloat16, which are uint16, as they are."""
+    return x if x.dtype == np.uint16 else x.view(np.uint32)
+
+
 def call(task: Task) -> None:
     """Call a function with its arguments."""
     function, *arguments = task
@@ -312,7 +319,8 @@ def product_(
 
     run: calls a function with each of several tasks, on `threads` threads
 
-    Shapes: a [M, K], b [K, N], bias [N], c [M, N] (written), all float32 and none empty
+    Shapes: a [M, K], b [K, N], bias [N], c [M, N] (written), all float32 and none empty; a and b also uint16, the bits
+    of bfloat16
     """
     a, bt = (x if x.flags.c_contiguous or x.flags.f_contiguous else np.ascontiguousarray(x) for x in (a, b.T))
     (m, inner), n, block = a.shape, len(bt), BLOCK
@@ -346,10 +354,10 @@ def pack_panels(x: Array, k: slice, first: int, some: slice, packed: Array) -> N
     """
     begin, end, out = first + some.start, first + some.stop, packed[some]
     if x.T.flags.c_contiguous:
-        pack_columns(x.T[k].view(np.uint32), begin, end, out)
+        pack_columns(bits(x.T[k]), begin, end, out)
     else:
         memory = np.empty((2, LANES, -(-out.shape[1] // LANES) * LANES), np.int32)
-        rows = x[begin * COLUMNS : end * COLUMNS].view(np.uint32)
+        rows = bits(x[begin * COLUMNS : end * COLUMNS])
         pack_rows_as_columns(rows, k.start, k.stop, out, memory)
 
 
@@ -364,7 +372,7 @@ def multiply_rows(
         pack_panels(a, k, rows.start // COLUMNS, slice(0, len(packed_a)), packed_a)
     else:
         packed_a = np.empty((-(-(rows.stop - rows.start) // ROWS) * ROWS, pairs + PADDING), np.int32)
-        pack_rows(a[rows].view(np.uint32), k.start, k.stop, packed_a.view(np.uint16))
+        pack_rows(bits(a[rows]), k.start, k.stop, packed_a.view(np.uint16))
     edge = np.empty((ROWS, COLUMNS), np.float32)
     column = first + some.start * COLUMNS
     multiply(packed_a, by_columns, packed[some], column, bias, relu, begun, c[rows], edge)

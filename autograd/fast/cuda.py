@@ -394,9 +394,10 @@ class CudaKernels(Kernels, GpuBackend):
                 return y, mask
         return super().linear_relu(x, weight, bias)
 
-    def masked_product(self, a: Array, b: Array, mask: Array) -> Array | None:
+    def masked_product(self, a: Array, b: Array, mask: Array) -> tuple[Array | None, None]:
         kind, y = _kind(a, b), cupy.empty((len(a), b.shape[1]), a.dtype)
-        return y if kind is not None and self._gemm(kind, a, b, y, epilogue="RELU_BACKWARD", mask=mask) else None
+        done = kind is not None and self._gemm(kind, a, b, y, epilogue="RELU_BACKWARD", mask=mask)
+        return y if done else None, None
 
     def _gemm(
         self, kind: str, a: Array, b: Array, y: Array, add: bool = False, plus: Array | None = None,

@@ -139,9 +139,12 @@ class Kernels(TrainingKernels):
         total += self.product(a, b)
         return total
 
-    def masked_product(self, a: Array, b: Array, mask: Array) -> Array | None:
-        """a b where `mask`, which `linear_relu` returned, else 0; None where no kernel computes it."""
-        return None
+    def masked_product(self, a: Array, b: Array, mask: Array) -> tuple[Array | None, Array | None]:
+        """a b where `mask`, else 0, and the sum of its rows; None where no kernel computes them.
+
+        mask: of `linear_relu`, or its y, also as bits of bfloat16
+        """
+        return None, None
 
     def linear(self, x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
         """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`, in `dtype` (None: that of x).

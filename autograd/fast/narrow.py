@@ -33,6 +33,10 @@ class Narrow(Substitute):
         """Return the array."""
         return self.kernels.widened(self.kept)
 
+    def factor(self) -> Array:
+        """Return the bits."""
+        return self.kept
+
 
 def keep_narrow(op: Any, kernels: Any) -> None:
     """Have an op keep large activations in 16 bits, in the places of what it saves that `op.narrow` names."""
@@ -44,7 +48,7 @@ def keep_narrow(op: Any, kernels: Any) -> None:
             if narrow.is_exact or op.factors_alone:
                 saved[place] = narrow
     if any(type(a) is Narrow for a in saved):
-        op._saved = WithSubstitutes(op, saved)
+        op._saved = WithSubstitutes(saved)
 
 
 def _narrow_of(a: Array, kernels: Any) -> Narrow:

@@ -129,6 +129,7 @@ class Linear(FastOp, nn.Linear):
     relu = False
     has_mask = False  # whether `masked_gradient` can be asked for
     masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
+    masked_sum: Any = None  # the sum of its rows, if the product computed it
     narrow, factors_alone = (0, 2), True
 
     def forward(self, x, weight, bias, *, dtype=None, after=None):
@@ -140,7 +141,7 @@ class Linear(FastOp, nn.Linear):
         mask = None
         if self.relu and any(self.needs_gradient):
             y, mask = self.kernels.linear_relu(rows_of(x), weight, bias)
-            self.has_mask = mask is not None
+            self.has_mask = mask is not None or self.kernels.in_bfloat16
         else:
             y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
@@ -152,17 +153,18 @@ class Linear(FastOp, nn.Linear):
 
     def masked_gradient(self, g_rows, weight):
         """Return the gradient of y, given that of the next layer's result and its weight: with ReLU's; or None."""
-        found = self.kernels.masked_product(g_rows, weight, self.saved[3])
+        _, _, y, mask = self.saved_factors
+        found, self.masked_sum = self.kernels.masked_product(g_rows, weight, rows_of(y) if mask is None else mask)
         self.masked = None if found is None else found.reshape(self.output_specs[0].shape)
         return self.masked
 
     def backward(self, g_y):
-        x, weight, *after_relu = self.saved
+        x, weight, *after_relu = self.saved_factors
         needs_x, needs_weight, needs_bias = self.needs_gradient
         g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
         for y in after_relu[:1]:  # one or none
             if g_y is self.masked:
-                self.masked = None
+                g_bias, self.masked, self.masked_sum = self.masked_sum, None, None
             elif needs_bias:
                 g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
             else:
@@ -170,18 +172,20 @@ class Linear(FastOp, nn.Linear):
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
-        g_x = None
-        if needs_x and (after := self.parameters.get("after")) is not None:
-            g_x = after.masked_gradient(g_rows, weight)
-        found = self.kernels.linear_gradients(
+        after = self.parameters.get("after") if needs_x else None
+        g_x, g_weight, g_linear_bias = self.kernels.linear_gradients(
             g_rows,
-            weight if needs_x and g_x is None else None,
+            weight if needs_x and after is None else None,
             rows_of(x) if needs_weight else None,
             g_y.shape[:-1],
             self.dtype,
             with_bias=needs_bias and g_bias is None,
         )
-        return found[0] if g_x is None else g_x, found[1], found[2] if g_bias is None else g_bias
+        if after is not None:  # last, as it may be the largest
+            g_x = after.masked_gradient(g_rows, weight)
+            if g_x is None:
+                g_x = self.kernels.input_gradient(g_rows, weight, (*g_y.shape[:-1], weight.shape[1]))
+        return g_x, g_weight, g_linear_bias if g_bias is None else g_bias
 
 
 # ---- Layers ----
@@ -380,7 +384,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
         return self.places[i]
 
     def backward(self, *g_ys):
-        x, weight = self.saved
+        x, weight = self.saved_factors
         places, g_rows = self.places, self.g_y
         if g_rows is None:
             g_rows = self.xp.empty((math.prod(self.leading), sum(self.widths)), g_ys[0].dtype)

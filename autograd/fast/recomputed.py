@@ -31,6 +31,16 @@ class CanComputeAgain:
     narrow: tuple[int, ...] = ()  # places in `saved` of activations, which may be kept in 16 bits
     factors_alone = False  # whether they are read as factors of products and by their sign alone, so if rounded, too
 
+    @property
+    def saved_factors(self) -> tuple[Any, ...]:
+        """`saved`, with factors of products as the graph keeps them: where it narrowed them, the bits of bfloat16."""
+        op: Any = self
+        while not isinstance(op._saved, (tuple, WithSubstitutes)):
+            op._saved(op)
+        if isinstance(op._saved, tuple) or not op.kernels.in_bfloat16:
+            return op.saved
+        return tuple([a.factor() if isinstance(a, Substitute) else a for a in op._saved.saved])
+
 
 class Substitute:
     """Stand-in that a node keeps in the place of an array."""
@@ -41,6 +51,10 @@ class Substitute:
     def array(self) -> Array:
         """Return the array."""
         raise NotImplementedError
+
+    def factor(self) -> Array:
+        """Return the array for a product, which also takes the bits of bfloat16 as uint16."""
+        return self.array()
 
 
 class Again(Substitute):
@@ -70,20 +84,18 @@ class Again(Substitute):
 
 
 class WithSubstitutes:
-    """The saved arrays of a node that are not all kept as they are; calling it puts them in place."""
+    """The saved arrays of a node that are not all kept as they are; a call with the node puts them in place."""
 
-    def __init__(self, op: Op, saved: Sequence[Any]):
-        self.op, self.saved = weakref.ref(op), saved
+    def __init__(self, saved: Sequence[Any]):
+        self.saved = saved
 
     @property
     def kept(self) -> tuple[Any, ...]:
         """The arrays that are kept meanwhile."""
         return tuple([a.kept if isinstance(a, Substitute) else a for a in self.saved if type(a) is not Again])
 
-    def __call__(self) -> None:
-        op = self.op()
-        if op is not None:
-            op._saved = _arrays(self.saved)
+    def __call__(self, op: Any) -> None:
+        op._saved = _arrays(self.saved)
 
 
 def _arrays(saved: Sequence[Any]) -> tuple[Any, ...]:
@@ -105,7 +117,7 @@ class RecomputedOutputs(Observer):
                 if isinstance(op._saved, tuple):
                     saved = [_output_of(edge) if a is x.data else a for a in op._saved]
                     if any(type(a) is Again for a in saved):
-                        op._saved = WithSubstitutes(op, saved)
+                        op._saved = WithSubstitutes(saved)
         if can and op.computes_again == "saved" and op.backend is CPU and outputs[0].data.nbytes >= AGAIN_BYTES:
             # otherwise `checkpoint`, which keeps nothing, would run its function again at once
             op.again_depth = int(isinstance(op._saved, (tuple, WithSubstitutes)))

@@ -105,7 +105,7 @@ def _relu_mask(gpu: Any, give: _Arrays) -> Results:
     y, mask = gpu.linear_relu(x, w, b)
     exact = PLAIN.linear(exact_x, exact_w, exact_b, True)
     yield y, exact
-    g_y = None if mask is None else gpu.masked_product(g, v, mask)
+    g_y = None if mask is None else gpu.masked_product(g, v, mask)[0]
     if g_y is not None:
         yield g_y, PLAIN.relu_backward(exact_g @ exact_v, exact)
 

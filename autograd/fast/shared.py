@@ -30,6 +30,9 @@ class SharedKernels(Backend):
 
     # ---- Activations in bfloat16 ----
 
+    in_bfloat16 = False
+    """True if activations, and factors of products, are float32 that are rounded to bfloat16: memory is scarce then."""
+
     def round_(self, x: Array) -> Array:
         """Round activations to bfloat16, if that is the precision, as it is not here.  Shapes: [...] (overwritten)"""
         return x

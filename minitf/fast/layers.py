@@ -8,7 +8,7 @@ from typing import Any, Self
 import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
-from autograd.fast import kernels_on, reduced
+from autograd.fast import kernels_of, kernels_on, reduced
 from autograd.fast.fused import linear_after_relu
 from autograd.tensor import note_change
 from minitf.config.model import PAD
@@ -82,14 +82,19 @@ class PackedDecoderLayer(DecoderLayer):
     """The memory may come as keys and values of this layer, which `PackedDecoder` has projected."""
 
     def attend_to_source(self, x: Tensor, memory: Any, memory_mask: Array, cache: Cache | None) -> Tensor:
-        if cache is None and isinstance(memory, tuple):
-            k, v = memory
-            return self.cross_attention.over(x, k, v, memory_mask)
-        return super().attend_to_source(x, memory, memory_mask, cache)
+        if cache is not None:
+            return super().attend_to_source(x, memory, memory_mask, cache)
+        attention = self.cross_attention
+        k, v = (
+            memory
+            if isinstance(memory, tuple)
+            else linear_heads(memory, [attention.key, attention.value], attention.heads)
+        )
+        return attention.over(x, k, v, memory_mask)
 
 
 class PackedDecoder(Decoder):
-    """Keys and values of the memory, for all layers, are one product.
+    """Keys and values of the memory, for all layers, are one product; of each layer, where memory is scarce.
 
     checkpoints_layers: keep, for the backward pass, only the inputs of layers, and compute the layers again
     """
@@ -99,9 +104,12 @@ class PackedDecoder(Decoder):
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None) -> Tensor:
         if caches is not None:
             return super().__call__(x, memory, memory_mask, caches)
-        of_all = linear_heads(memory, memory_projections(self), self.layers[0].cross_attention.heads)
-        for layer, *keys_and_values in zip(self.layers, of_all[::2], of_all[1::2], strict=True):
-            inputs: Any = x, tuple(keys_and_values), memory_mask
+        memories: Sequence[Any] = [memory] * len(self.layers)
+        if not kernels_of([memory.data]).in_bfloat16:
+            of_all = linear_heads(memory, memory_projections(self), self.layers[0].cross_attention.heads)
+            memories = [*zip(of_all[::2], of_all[1::2], strict=True)]
+        for layer, each in zip(self.layers, memories, strict=True):
+            inputs: Any = x, each, memory_mask
             x = checkpoint(layer, *inputs) if self.checkpoints_layers else layer(*inputs)
         return x
 

@@ -1,5 +1,7 @@
 """Products of factors that are rounded to bfloat16, by the processor's instruction, are those of the definition."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round a
 import autograd as ag  # noqa: E402
 from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
-from autograd.fast import compiled_bf16, devices, narrow, recomputed  # noqa: E402
+from autograd.fast import compiled_bf16, devices, fused, narrow, recomputed  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
 from autograd.fast.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
+from autograd.observers import Observer, observe  # noqa: E402
 from autograd.recompute import checkpoint  # noqa: E402
 
 f4 = np.float32
@@ -97,6 +100,30 @@ def test_what_is_not_finite_stays_in_its_rows_and_columns(kernels):
     assert np.isnan(found[3]).all()
     assert not np.isfinite(found[a[:, 5] > 0, 49]).any()
     np.testing.assert_array_equal(np.isfinite(np.delete(found, 3, axis=0)[:, :49]), True)
+
+
+def test_factors_may_be_the_bits_of_bfloat16(kernels):
+    a, b = normal(70, 51), normal(51, 97, seed=1)
+    expected = kernels.product(a, b)
+    (narrow_a, _), (narrow_b, _), (columns_a, _) = (kernels.narrowed(x) for x in (a, b, a.T))
+    for first in (a, narrow_a, columns_a.T):
+        for second in (narrow_b, np.asfortranarray(narrow_b)):
+            np.testing.assert_array_equal(kernels.product(first, second), expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.uint16])
+def test_the_product_that_applies_relu_is_the_one_before_it(kind, kernels):
+    g, w, y = normal(70, 51), normal(51, 40, seed=1), normal(70, 40, seed=2)
+    y[:6, 0] = np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-38
+    expected = kernels.relu_backward_sum(kernels.product(g, w), y)
+    y = kernels.narrowed(y)[0] if kind is np.uint16 else y
+    with np.errstate(invalid="ignore"):  # of NaN > 0
+        for found in (kernels.masked_product(g, w, y), kernels.relu_backward_sum(kernels.product(g, w), y)):
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(kernels.relu_backward(kernels.product(g, w), y), expected[0])
+    above = [False, True, False, False, False, True]
+    np.testing.assert_array_equal(expected[0][:6, 0] != 0, above)
 
 
 def test_threads_do_not_change_a_bit(kernels):
@@ -216,7 +243,7 @@ def layer_loss(leaves, checkpoints=False):
         heads = ag.fast.linear_heads(x, qkv, heads=2)
         y = ag.fast.attention(*heads, dropout=0.2).swapaxes(1, 2).reshape(*x.shape)
         y = ag.fast.dropout_add_layer_norm(ag.linear(y, weight), x, gain, bias, p=0.3)
-        return ag.linear(ag.fast.linear_relu(y, up), down)
+        return fused.linear_after_relu(ag.fast.linear_relu(y, up), down)
 
     return ((checkpoint(layer, x) if checkpoints else layer(x)) ** 2).sum()
 
@@ -291,3 +318,34 @@ def test_rounding_and_halving_are_those_of_the_definition(in_use):
         bits, exact = in_use.narrowed(a)
         np.testing.assert_array_equal(in_use.widened(bits), a.astype(ml_dtypes.bfloat16).astype(f4))
         assert exact is bool((in_use.widened(bits) == a).all())
+
+
+def test_a_second_run_of_checkpoint_keeps_activations_in_16_bits(in_use, monkeypatch):
+    monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
+    loss, kept = layer_loss(new_leaves(), checkpoints=True), []
+
+    class Count(Observer):
+        def after_backward(self, op, g_inputs):
+            kept.append(len(saved_by(loss, narrow.Narrow)))
+
+    with observe(Count()):
+        loss.backward()
+    assert kept[0] == 0  # the sum behind the layer
+    assert max(kept) == 8
+
+
+def test_the_backward_pass_of_a_feed_forward_network_widens_nothing(in_use, monkeypatch):
+    """At most: the gradient of the hidden activations, their 16 bits, and packed parts of factors."""
+    rows, wide = 2048, 1024
+    x, up, down = leaf(normal(rows, 16)), leaf(normal(wide, 16, seed=1)), leaf(normal(16, wide, seed=2))
+    biases = leaf(normal(wide, seed=3)), leaf(normal(16, seed=4))
+    loss = fused.linear_after_relu(ag.fast.linear_relu(x, up, biases[0]), down, biases[1]).sum()
+    loss.backward(retain_graph=True)  # which compiles
+    tracemalloc.start()
+    try:
+        loss.backward()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    hidden = 4 * rows * wide
+    assert hidden < peak < 1.5 * hidden
