@@ -10,11 +10,9 @@ from autograd.fast.cpu import CpuKernels
 from autograd.fast.devices import (
     available_cores,
     cpu_kernels,
-    keep_freed_memory,
     kernels_of,
     kernels_on,
     make_gpu_backend,
-    return_freed_memory,
     set_kernels,
 )
 from autograd.fast.fused import (
@@ -27,6 +25,7 @@ from autograd.fast.fused import (
     scaled_embedding,
 )
 from autograd.fast.kernels import Kernels
+from autograd.fast.memory import keep_freed_memory, return_freed_memory
 from autograd.fast.recomputed import RecomputedOutputs
 
 __all__ = [

@@ -19,6 +19,7 @@ from autograd.fast.compiled_tiles import linear_of_tiles
 from autograd.fast.cpu import CpuKernels
 from autograd.fast.cpu_products import FEW_ROWS, SERIAL_PRODUCT, in_order
 from autograd.fast.int8 import Int8Weights
+from autograd.fast.memory import return_freed_memory
 from autograd.fast.narrow import keep_narrow
 from autograd.fast.packed import OUTPUTS, PackedWeights
 from autograd.fast.shared import blocks_of
@@ -27,6 +28,7 @@ Array = Any
 f4, F4 = np.float32, np.dtype(np.float32)
 
 NO_BIAS = np.empty(0, f4)
+LARGE_STEP = 4 << 20  # bytes of an activation from which memory is dearer than page faults
 INFINITY = {F4: np.int32(0x7F800000), np.dtype(np.uint16): np.int16(0x7F80)}  # bits, of float32 and of bfloat16
 
 
@@ -40,7 +42,7 @@ class CompiledKernels(CpuKernels):
             _require_bfloat16()
         super().set_precision("float32" if precision == "bf16" else precision)
         self.in_bfloat16 = precision == "bf16"
-        self.logits_bytes = CpuKernels.logits_bytes // (2 if self.in_bfloat16 else 1)
+        self.logits_bytes = CpuKernels.logits_bytes // (4 if self.in_bfloat16 else 1)
 
     # ---- Elements ----
 
@@ -296,6 +298,7 @@ class CompiledKernels(CpuKernels):
     # ---- Embedding ----
 
     def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
+        self._return_gaps(g_y)  # behind the backward pass of a stack of layers
         if not _are_plain(g_y) or len(indices) != len(g_y) or not _are_within(indices, rows):
             return super().embedding_backward(g_y, indices, rows)
         g_weight = np.zeros((rows, g_y.shape[1]), f4)
@@ -340,6 +343,21 @@ class CompiledKernels(CpuKernels):
         return g_p
 
     # ---- Cross-entropy and search ----
+
+    def linear_cross_entropy(self, x: Array, *others: Any, **settings: Any) -> tuple[Any, ...]:
+        self._return_gaps(x)  # behind the forward pass
+        try:
+            return super().linear_cross_entropy(x, *others, **settings)
+        finally:
+            self._return_gaps(x)
+
+    def _return_gaps(self, x: Array) -> None:
+        """Return the gaps between arrays in memory to the system, in bfloat16, if the activation x is large.
+
+        The next arrays, the largest of a step, would fit few of the gaps.  It takes 1 to 2 ms, and page faults.
+        """
+        if self.in_bfloat16 and x.nbytes >= LARGE_STEP:
+            return_freed_memory()
 
     def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
         return self._losses(kernels.cross_entropy, super().cross_entropy, logits, targets, label_smoothing)

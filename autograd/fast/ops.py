@@ -270,7 +270,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
 
 
 class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
-    """Saves: indices and the dropout mask"""
+    """Saves: indices and the dropout mask (a large one as bits)"""
 
     flops = fused.ScaledEmbedding.flops
 
@@ -278,7 +278,7 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
         indices = self.xp.asarray(indices)
         self.rows, self.scale = len(weight), scale
         keep, self.keep_scale = self.draw(drop)
-        self.save(indices, keep)
+        self.save(indices, packed(keep))
         return self.kernels.embedding(weight, indices, positions, scale, keep, self.keep_scale, dtype)
 
     def read_by_plain(self, indices, keep):
@@ -289,7 +289,7 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
         if isinstance(keep, Mask) and not (self.needs_gradient[2] or state.observers):  # a GPU draws it where it adds
             return self.g_weight(g_y, indices, (keep, self.keep_scale)), None, None
         if keep is not None:
-            g_y = self.kernels.dropout(g_y, keep, self.keep_scale)
+            g_y = self.kernels.dropout(g_y, unpacked(keep, g_y.shape), self.keep_scale)
         return self.g_weight(g_y, indices), None, self._g_positions(g_y) if self.needs_gradient[2] else None
 
     def _g_positions(self, g_y):

@@ -11,7 +11,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round a
 import autograd as ag  # noqa: E402
 from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
-from autograd.fast import compiled_bf16, devices, fused, narrow, recomputed  # noqa: E402
+from autograd.fast import compiled, compiled_bf16, devices, fused, narrow, recomputed  # noqa: E402
 from autograd.fast.compiled import CompiledKernels  # noqa: E402
 from autograd.fast.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
 from autograd.observers import Observer, observe  # noqa: E402
@@ -349,3 +349,18 @@ def test_the_backward_pass_of_a_feed_forward_network_widens_nothing(in_use, monk
         tracemalloc.stop()
     hidden = 4 * rows * wide
     assert hidden < peak < 1.5 * hidden
+
+
+def test_gaps_are_returned_around_the_loss_of_a_large_step(in_use, monkeypatch):
+    returned = []
+    monkeypatch.setattr(compiled, "return_freed_memory", lambda: returned.append(True))
+    monkeypatch.setattr(compiled, "LARGE_STEP", 4 * 6 * 8)
+    x, weight, targets = normal(6, 8), normal(11, 8, seed=1), np.arange(6)
+    counts = []
+    for rows, precision in ((6, "bf16"), (5, "bf16"), (6, "float32")):
+        in_use.set_precision(precision)
+        returned.clear()
+        ag.fast.linear_cross_entropy(leaf(x[:rows]), leaf(weight), targets[:rows])
+        in_use.embedding_backward(x[:rows], targets[:rows], 11)
+        counts.append(len(returned))
+    assert counts == [3, 0, 0]
