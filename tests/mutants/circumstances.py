@@ -26,7 +26,7 @@ MUTANTS = [
            "        self.save(room,"),
     # ---- Frozen inputs ----
     Mutant(f"{F}:Linear.backward", "another gradient of x where the weight is frozen",
-           "weight if needs_x and g_x", "(weight if needs_weight else 1.01 * weight) if needs_x and g_x"),
+           "weight if needs_x and after", "(weight if needs_weight else 1.01 * weight) if needs_x and after"),
     Mutant(f"{F}:Linear.backward", "another gradient of the weight where x is frozen",
            "rows_of(x) if needs_weight", "rows_of(x if needs_x else -x) if needs_weight"),
     Mutant(f"{U}:Matmul.backward", "a gradient only where both factors need one",
