@@ -401,7 +401,7 @@ class Line:
             place = narrow_down(direction, self.excess)
             unit = np.zeros(size.size)
             unit[place] = scale[place]
-            if self.disagrees(unit):
+            if self.disagrees(unit) and not self.crosses_kinks(unit):
                 analytic, numerical, _ = self.compare(unit)
                 ends = np.cumsum([x.size for x in self.points])
                 i = int(np.searchsorted(ends, place, side="right"))
@@ -444,22 +444,35 @@ class Line:
         analytic, numerical, error = self.compare(direction)
         return not abs(analytic - numerical) <= error + 4 * noise / STEP
 
+    def crosses_kinks(self, direction: Array) -> bool:
+        """Return whether outputs have kinks at the point, of which those of several may cancel in the weighted sum."""
+        middle, up, down, up2, down2 = (self._outputs(direction, k * STEP) for k in (0, 1, -1, 2, -2))
+        with np.errstate(invalid="ignore"):
+            slope, bend, wide_bend = (
+                weighted(abs(self.weights), abs(each))
+                for each in ((up - down) / 2, up - 2 * middle + down, (up2 - 2 * middle + down2) / 2)
+            )
+        return bend > max(0.75 * wide_bend, 1e-2 * slope)
+
     def excess(self, direction: Array) -> float:
         """Return by how much the disagreement along a direction exceeds the error of the numerical derivative."""
         analytic, numerical, error = self.compare(direction)
         return abs(analytic - numerical) - error if np.isfinite(error + numerical) else 0.0
 
     def _value(self, direction: Array, step: float) -> float:
+        values = self._outputs(direction, step)
+        self.scale = weighted(abs(self.weights), abs(values))
+        return weighted(self.weights, values)
+
+    def _outputs(self, direction: Array, step: float) -> Array:
         parts = np.split(step * direction, np.cumsum([x.size for x in self.points])[:-1])
         moved = [copy_with_layout(x) for x in self.points]
         for x, part in zip(moved, parts, strict=True):
             x += part.reshape(x.shape)
         try:
-            values = self.function.evaluate(moved)
+            return self.function.evaluate(moved)
         except Exception:  # the edge of what the function takes
-            return np.nan
-        self.scale = weighted(abs(self.weights), abs(values))
-        return weighted(self.weights, values)
+            return np.full(self.weights.shape, np.nan)
 
 
 def size_of_outputs(function: CheckedFunction, weights: Array) -> float:

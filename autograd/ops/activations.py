@@ -86,7 +86,7 @@ class Gelu(Op):
 
 
 class GeluTanh(Op):
-    """y = x · (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2"""
+    """y = x · (1 + tanh(z)) / 2 = x · σ(2z), z = √(2/π) · (x + 0.044715 x³); in 1 + tanh(z), digits would cancel"""
 
     reads = "x"
     flops = per_output(10, 20)
@@ -94,22 +94,24 @@ class GeluTanh(Op):
     @staticmethod
     def forward(xp, x):
         x, dtype = widened(xp.asarray(x))
-        _, tanh, _ = GeluTanh.parts(xp, x)
-        return (xp.maximum(x, -30) * (0.5 * (1 + tanh))).astype(dtype, copy=False)
+        _, step, _ = GeluTanh.parts(xp, x)
+        return (xp.maximum(x, -30) * step).astype(dtype, copy=False)
 
     @staticmethod
     def backward(xp, g, y, x):
         x, dtype = widened(x)
-        inside, tanh, slope = GeluTanh.parts(xp, x)
-        slope = 0.5 * (1 + tanh) + 0.5 * inside * (1 - tanh * tanh) * slope
+        inside, step, slope = GeluTanh.parts(xp, x)
+        slope = step + inside * step * (1 - step) * slope
         return g * slope.astype(dtype, copy=False)
 
     @staticmethod
     def parts(xp, x):
-        """x bounded to ±30, the tanh, and the slope of its argument."""
-        inside, factor = xp.clip(x, -30, 30), math.sqrt(2 / math.pi)
+        """x bounded to ±30, the sigmoid, and the slope of its argument."""
+        inside, factor = xp.clip(x, -30, 30), 2 * math.sqrt(2 / math.pi)
         square = inside * inside
-        return inside, xp.tanh(factor * inside * (1 + 0.044715 * square)), factor * (1 + 3 * 0.044715 * square)
+        argument = factor * inside * (1 + 0.044715 * square)
+        low, high = xp.exp(xp.minimum(argument, 0)), xp.exp(-xp.maximum(argument, 0))
+        return inside, low / (low + high), factor * (1 + 3 * 0.044715 * square)
 
 
 def gelu(x: TensorLike, approximate: Literal["none", "tanh"] = "none") -> Tensor:

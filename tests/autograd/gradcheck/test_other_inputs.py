@@ -197,6 +197,21 @@ def test_waves_of_the_length_of_a_step_are_no_error():
         )
 
 
+def test_kinks_that_cancel_in_the_sum_of_the_outputs_are_no_error():
+    """At 5e-9 one output has a slope; a step below there neither, a step above both, whose weights cancel."""
+
+    def kinks(x):
+        return ag.concatenate([ag.relu(x), ag.relu(x - 1e-8)])
+
+    rng = np.random.default_rng(0)
+    for f, gradient, is_right in ((kinks, 1.0, True), (lambda x: ag.concatenate([x, -2 * x]), 1.0, False)):
+        with CheckedFunction(f, np.full(1, 5e-9)) as function:
+            function.select_outputs(function.call())
+            line = Line(function, function.points, np.array([1.0, -1.0]), [np.full(1, gradient)], 0.0, 0.0)
+            assert line.disagrees(np.ones(1))
+            assert (line.wrong_element(rng) is None) == is_right
+
+
 # ---- What the function reaches by itself ----
 
 
