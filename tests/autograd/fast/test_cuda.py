@@ -14,6 +14,7 @@ import pytest
 
 from autograd import random
 from autograd.fast import Kernels
+from autograd.fast.row_gradient import DeferredGradient
 from autograd.ops.index import add_elements
 from tests.emulation.device import KINDS, cuda_backend
 from tests.helpers.kernel_calls import KERNELS, OF_GPUS
@@ -63,6 +64,7 @@ def to_device(backend: Any, x: Any) -> Any:
 
 
 def to_host(x: Any) -> Any:
+    x = x.dense() if isinstance(x, DeferredGradient) else x
     if hasattr(x, "get"):
         return x.get()
     return tuple([to_host(each) for each in x]) if isinstance(x, tuple | list) else x
