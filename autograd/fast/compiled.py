@@ -42,7 +42,7 @@ class CompiledKernels(CpuKernels):
             _require_bfloat16()
         super().set_precision("float32" if precision == "bf16" else precision)
         self.in_bfloat16 = precision == "bf16"
-        self.logits_bytes = CpuKernels.logits_bytes // (4 if self.in_bfloat16 else 1)
+        self.logits_bytes = CpuKernels.logits_bytes // (2 if self.in_bfloat16 else 1)
 
     # ---- Elements ----
 
@@ -352,11 +352,11 @@ class CompiledKernels(CpuKernels):
             self._return_gaps(x)
 
     def _return_gaps(self, x: Array) -> None:
-        """Return the gaps between arrays in memory to the system, in bfloat16, if the activation x is large.
+        """Return the gaps between arrays in memory to the system, if it is to be saved and the activation x is large.
 
         The next arrays, the largest of a step, would fit few of the gaps.  It takes 1 to 2 ms, and page faults.
         """
-        if self.in_bfloat16 and x.nbytes >= LARGE_STEP:
+        if self.saves_memory and self.in_bfloat16 and x.nbytes >= LARGE_STEP:
             return_freed_memory()
 
     def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:

@@ -28,6 +28,9 @@ class SharedKernels(Backend):
         if precision not in ("float32", "float64"):
             raise ValueError(f"precision={precision} is for GPUs")
 
+    saves_memory = False
+    """True to return memory to the system within a step, as programs want that compute activations again."""
+
     # ---- Activations in bfloat16 ----
 
     in_bfloat16 = False
