@@ -25,6 +25,7 @@ Rng = np.random.Generator
 Shape = tuple[int, ...]
 
 LARGE = (70, 1100)  # elements to grow to: beyond a row of 64, beyond a block of 1,024, no multiple of either
+MOST = 2_000_000  # elements of an output to grow to
 PAIRS = 3  # the most pairs of inputs that are given one array
 
 
@@ -77,11 +78,18 @@ class _Trials:
                 self.fixed = True
 
     def _longer(self, n: int) -> list[int]:
-        """Sizes of the axes for which the largest array of them has as many elements as those of LARGE."""
+        """Sizes of the axes for which the largest array of them has as many elements as those of LARGE.
+
+        Smaller ones for outputs with more such axes than inputs have, which would fill the memory.
+        """
+
+        def size_for(shape: Shape, elements: int) -> float:
+            axes = shape.count(n)
+            return float((elements / max(1, math.prod(shape) // n**axes)) ** (1 / axes))
+
         shape = max((self.given[k].shape for k in self.arrays if n in self.given[k].shape), key=math.prod)
-        axes = shape.count(n)
-        rest = max(1, math.prod(shape) // n**axes)
-        return [max(n + 1, math.ceil((large / rest) ** (1 / axes))) for large in LARGE]
+        most = min([size_for(output, MOST) for output in self.outputs if n in output], default=math.inf)
+        return [max(n + 1, math.ceil(min(size_for(shape, large), most))) for large in LARGE]
 
     def _resized(self, n: int, m: int, what: str, loud: bool = False) -> bool:
         arguments = list(self.given)

@@ -212,6 +212,18 @@ def test_kinks_that_cancel_in_the_sum_of_the_outputs_are_no_error():
             assert (line.wrong_element(rng) is None) == is_right
 
 
+def test_an_output_of_more_axes_than_the_inputs_does_not_fill_the_memory():
+    sizes = []
+
+    def product(a, b, c):
+        y = a * b * c
+        sizes.append(y.size)
+        return y
+
+    assert gradcheck(product, [X[:1, :3].reshape(shape) for shape in ((3, 1, 1), (1, 3, 1), (1, 1, 3))])
+    assert 1_000_000 < max(sizes) < 3_000_000
+
+
 # ---- What the function reaches by itself ----
 
 
