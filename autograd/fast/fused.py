@@ -165,7 +165,7 @@ def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = Non
 
 
 def linear_after_relu(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`autograd.linear` of a result of `linear_relu`: on a GPU, the product of its gradient applies that of ReLU.
+    """`autograd.linear` of a result of `linear_relu`, whose gradient has ReLU applied by the product, where one can.
 
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
     Raises: ValueError for shapes that do not fit

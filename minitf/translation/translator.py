@@ -96,13 +96,11 @@ class Translator(ForcedDecoding):
         more: further runs, which translate together with the first as an ensemble: with the mean of their probabilities
         average: use the mean of this many last checkpoints; default: the run's number, or as many as there are
         checkpoint: use the one checkpoint of this step instead
-        weights: "average"; "best", those of the best validation; "moving-average", that of the last checkpoint;
-            default: the run's
+        weights: "average"; "best", of the best validation; "moving-average", of the last one; default: the run's
         dtype: type of the numbers; default: the run's
         device: "cpu", "cuda", "cuda:1", …
-        precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8" or, with the kernels of Numba,
-            "bf16", weights in a quarter or half of the memory; default: the run's where the device has it, but float32
-            for bf16 on a CPU
+        precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8", or "bf16" with Numba's kernels, in
+            a quarter or half of the memory; default: the run's, float32 for one of a GPU, or bf16, on a CPU
         same_bits, warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
         allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
