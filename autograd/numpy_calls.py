@@ -1,6 +1,6 @@
 """NumPy's functions called with Tensors, and attributes of other libraries' arrays.
 
-Operators with an array on the left, which NumPy computes with its own functions, are this package's ops; a function
+Operators, which NumPy computes with its own functions if an array is on the left, are this package's ops; a function
 whose result has no gradient gets the arrays; any other function is refused, because its result would have no graph.
 """
 
@@ -64,10 +64,10 @@ _ATTRIBUTES = {  # of other libraries' arrays, and what they are here
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the result of an operator with an array on the left.  Raises: TypeError for any other call"""
+    """The result of an operator's function, by our op.  Raises: TypeError, which names our op, for any other call"""
     if ufunc in _OPERATORS and method == "__call__" and not kwargs:
         left, right = inputs
-        return _OPERATORS[ufunc](_operand(left), right)
+        return _OPERATORS[ufunc](left if isinstance(left, Tensor) else _operand(left), right)
     if kwargs.get("out") is not None:
         sign = _SIGNS.get(ufunc)
         instead = f"write x = x {sign} y in the place of x {sign}= y" if sign else "leave out= out"
@@ -101,8 +101,8 @@ def _ours(name: str) -> str | None:
 
 
 def _operand(x: Any) -> Any:
-    """`x` such that Python's operators call a Tensor's: NumPy scalars as numbers, arrays as Tensors."""
-    x = x if isinstance(x, Tensor) else as_operand(x)
+    """`x`, which is no Tensor, such that Python's operators call a Tensor's: scalars as numbers, arrays as Tensors."""
+    x = as_operand(x)
     return Tensor(x) if hasattr(x, "dtype") else x
 
 

@@ -15,16 +15,20 @@ from tests.helpers.leaves import leaf, random_leaf
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
 
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul]
+UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.power, np.matmul]
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 
 # ---- Operators with an array on the left ----
 
 
-@pytest.mark.parametrize("operate", OPERATORS)
-def test_operators_with_an_array_on_the_left_have_the_gradients_of_tensors(operate):
+@pytest.mark.parametrize("places", ["left", "right", "both"])
+@pytest.mark.parametrize("operate", [*OPERATORS, *UFUNCS], ids=lambda f: f.__name__)
+def test_operators_and_their_functions_have_the_gradients_of_tensors(operate, places):
     rng = np.random.default_rng(0)
     a, x = rng.uniform(1, 2, (3, 3)), Tensor(rng.uniform(1, 2, (3, 3)), requires_grad=True)
-    y, expected = operate(a, x), operate(Tensor(a), x)
+    left, right = {"left": (x, a), "right": (a, x), "both": (x, x)}[places]
+    operator_of_tensors = OPERATORS[[*OPERATORS, *UFUNCS].index(operate) % len(OPERATORS)]
+    y, expected = operate(left, right), operator_of_tensors(*[v if v is x else Tensor(v) for v in (left, right)])
     np.testing.assert_array_equal(y.data, expected.data)
     g = rng.standard_normal((3, 3))
     np.testing.assert_array_equal(ag.grad(y, x, g)[0].data, ag.grad(expected, x, g)[0].data)
@@ -77,6 +81,10 @@ REFUSED = {  # what the message must name
     "np.interp": (lambda: np.interp(0.5, X, X), "np.interp"),
     "np.copyto": (lambda: np.copyto(np.zeros(3), X), "np.copyto"),
     "np.arctan": (lambda: np.arctan(X), "np.arctan"),
+    "np.multiply(where=)": (lambda: np.multiply(X, X, where=[True, False, True]), "autograd.multiply"),
+    "np.power(dtype=)": (lambda: np.power(X, 2, dtype="float32"), "autograd.power"),
+    "np.divmod": (lambda: np.divmod(X, 2), "np.divmod"),
+    "np.add.at": (lambda: np.add.at(np.zeros(3), [0, 1, 2], X), "np.add.at"),
     "np.add.reduce": (lambda: np.add.reduce(X), "np.add.reduce"),
     "np.sum(where=)": (lambda: np.sum(np.ones(3), where=X), "np."),
     "np.vectorize": (lambda: np.vectorize(abs)(X), "x.detach"),
