@@ -23,58 +23,26 @@ LEVELS = 65536  # 16 bits per element
 SITES_PER_BATCH = 2**32  # more than any graph has
 
 
-class _Process:
-    """The last seed that `manual_seed` set, and the number of threads that have drawn from it since."""
-
-    seed = 0
-    seeded = 0  # calls of manual_seed
-    threads = itertools.count(1)
-
-
 class _Stream(threading.local):
-    """Position in the random numbers, for each thread.
-
-    The main thread begins with seed 0; any other, with a seed of its own that is derived from that of the process, in
-    the order in which threads first draw: worker threads get different masks, and `manual_seed` reaches them.
-    """
+    """The position in the random numbers, for each thread; any but the main thread begins with a seed of its own."""
 
     step = 0
     site = 0
     first_row = 0
 
     def __init__(self) -> None:
-        self.seed = 0
-        self.follows: int | None = None  # the call of manual_seed that gave the seed; None for a seed of its own
-        if threading.current_thread() is not threading.main_thread():
-            self.follow()
-
-    def follow(self) -> None:
-        """Begin with the next seed derived from that of the process."""
-        words = np.random.SeedSequence([_Process.seed, next(_Process.threads)]).generate_state(1, np.uint64)
-        self.seed, self.step, self.site, self.follows = int(words[0]), 0, 0, _Process.seeded
+        is_main = threading.current_thread() is threading.main_thread()
+        self.seed = 0 if is_main else int(np.random.SeedSequence(next(_threads)).generate_state(1, np.uint64)[0])
 
 
-_process_lock = threading.Lock()
-_local = _Stream()
-
-
-def _stream() -> _Stream:
-    """The position of this thread, begun again if `manual_seed` was called in another thread since."""
-    if _local.follows is not None and _local.follows != _Process.seeded:
-        _local.follow()
-    return _local
+_threads = itertools.count(1)
+_stream = _Stream()
 
 
 def manual_seed(seed: int) -> None:
-    """Set the seed (0 to 2⁶⁴ - 1) and start again at step 0.
-
-    This thread gets `seed` itself; threads that have set neither seed nor state get one each that is derived from it.
-    """
+    """Set the seed of this thread (0 to 2⁶⁴ - 1) and start again at step 0."""
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed={seed} is outside 0 … 2**64 - 1; choose a non-negative integer")
-    with _process_lock:
-        _Process.seed, _Process.threads = seed, itertools.count(1)
-        _Process.seeded += 1
     set_state((seed, 0, 0))
     set_first_row(0)
 
@@ -84,33 +52,30 @@ def begin_step(step: int, batch: int = 0, first_row: int = 0) -> None:
 
     first_row: index of the arrays' first row in the whole batch
     """
-    stream = _stream()
-    stream.step, stream.site = step, batch * SITES_PER_BATCH
+    _stream.step, _stream.site = step, batch * SITES_PER_BATCH
     set_first_row(first_row)
 
 
 def get_state() -> tuple[int, int, int]:
     """(seed, step, site): the complete state of the generator."""
-    stream = _stream()
-    return stream.seed, stream.step, stream.site
+    return _stream.seed, _stream.step, _stream.site
 
 
 def set_state(state: tuple[int, int, int]) -> None:
     """Restore a state that `get_state` returned."""
-    _local.seed, _local.step, _local.site = state
-    _local.follows = None  # a seed of its own, which that of the process does not change
+    _stream.seed, _stream.step, _stream.site = state
 
 
 def get_first_row() -> int:
     """Index of the arrays' first row in the whole batch; not part of the state, but a position in the masks."""
-    return _local.first_row
+    return _stream.first_row
 
 
 def set_first_row(row: int) -> None:
     """Treat the arrays that follow as rows `row`, `row` + 1, … of the whole batch."""
     if row < 0:
         raise ValueError(f"first_row={row} is negative; rows count from 0")
-    _local.first_row = row
+    _stream.first_row = row
 
 
 def threshold(p: float) -> int:
@@ -157,9 +122,8 @@ class Mask:
 def next_mask(shape: tuple[int, ...], p: float) -> Mask:
     """The mask of the next site, which drops each element with probability `p`: its rows from `first_row` on."""
     drop_below = threshold(p)
-    stream = _stream()
-    site, stream.site = stream.site, stream.site + 1
-    return Mask(stream.seed, stream.step, site, tuple(shape), stream.first_row, drop_below)
+    site, _stream.site = _stream.site, _stream.site + 1
+    return Mask(_stream.seed, _stream.step, site, tuple(shape), _stream.first_row, drop_below)
 
 
 def _elements(seed: int, step: int, site: int, start: int, size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
