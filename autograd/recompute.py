@@ -38,22 +38,16 @@ def checkpoint(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """fn(*args, **kwargs), of which only the arguments and the random state are kept for the backward pass.
 
     `fn` runs again during the backward pass and must run the same ops: all its random numbers come from
-    `autograd.random`, and it has no side effects.  Calls may be nested: inside, only the inner call's arguments are
-    computed again.  Under `no_grad` this is a plain call.
+    `autograd.random`, and it has no side effects.  Under `no_grad`, and inside another call, this is a plain call.
 
     Raises: RuntimeError, from the backward pass, if the second run of `fn` differs from the first or if an array that
     it reads was changed in place in between.
     """
-    if not is_grad_enabled():
+    if not is_grad_enabled() or any(isinstance(each, (_Segment, _SecondRun)) for each in state.observers):
         return fn(*args, **kwargs)
     segment = _Segment((fn, args, kwargs))
     with segment.recording():
         return fn(*args, **kwargs)
-
-
-def _innermost() -> _Segment | _SecondRun | None:
-    """Return the innermost running call of this thread: of nested calls, only this one handles the ops."""
-    return next((w for w in reversed(state.observers) if isinstance(w, (_Segment, _SecondRun))), None)
 
 
 class _Segment(Observer):
@@ -67,7 +61,6 @@ class _Segment(Observer):
         self.random_state = random.get_state()
         self.first_row = random.get_first_row()
         self.parts: list[_Part] = []
-        self.parent: _Segment | None = None
         self.is_recording = False
         self.began = safety.now()
         self.read: dict[int, weakref.ref] = {}  # the memory that `fn` reads, by id
@@ -78,9 +71,6 @@ class _Segment(Observer):
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context manager: nodes made inside drop the arrays that they save."""
-        outer = _innermost()
-        if outer is not None:
-            outer.add_segment(self)
         self.is_recording = True
         try:
             with observe(self):
@@ -89,16 +79,10 @@ class _Segment(Observer):
             self.is_recording = False
 
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        if _innermost() is self:
-            self._note_read([x for x in inputs if isinstance(x, Tensor) and x.op is None])
-            self.parts.append(_Part(op, op.saved, inputs))
-            if op.saved:
-                op._saved = self.refill
-
-    def add_segment(self, inner: _Segment) -> None:
-        """Add a nested call, which keeps not even its arguments: this call computes them again."""
-        inner.parent, inner.call = self, None
-        self.parts.append(_Part(inner))
+        self._note_read([x for x in inputs if isinstance(x, Tensor) and x.op is None])
+        self.parts.append(_Part(op, inputs))
+        if op.saved:
+            op._saved = self.refill
 
     def _note_read(self, tensors: Sequence[Any]) -> None:
         for x in tensors:
@@ -110,12 +94,8 @@ class _Segment(Observer):
 
     def refill(self, node: Op | None = None) -> None:
         """Run `fn` again and give every node, of which `node` is one, the arrays that it had saved."""
-        if self.is_recording:
+        if self.is_recording or self.call is None:
             raise RuntimeError("backward() was called inside a function given to checkpoint(); call it outside")
-        if self.call is None and self.parent is not None:
-            self.parent.refill()
-        if self.call is None:
-            raise RuntimeError("checkpoint: the second run of the outer function did not call checkpoint() again")
         read = [array for reference in self.read.values() if (array := reference()) is not None]
         safety.require_unchanged(read, self.began, "checkpoint()")
         fn, args, kwargs = self.call
@@ -142,34 +122,23 @@ class _SecondRun(Observer):
         self.pairs: list[tuple[Op, Op]] = []  # nodes of the first run that need arrays, and their counterparts
 
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        if _innermost() is self:
-            node = self._next(type(op).__name__, op.saved, op, inputs)
-            if isinstance(node, Op) and not node.freed:
-                self.pairs.append((node, op))
-
-    def add_segment(self, inner: _Segment) -> None:
-        """Give a nested call of the first run its arguments again."""
-        first = self._next(type(inner).__name__, (), "checkpoint()", ())
-        if isinstance(first, _Segment):
-            first.call = inner.call
-
-    def _next(self, kind: str, saved: Sequence[Any], what: Any, inputs: Sequence[Any]) -> Op | _Segment | None:
-        """Return the counterpart in the first run, None if it was deleted since."""
         if self.done == len(self.parts):
-            raise RuntimeError(f"checkpoint: the second run of the function has an extra op: {what}")
+            raise RuntimeError(f"checkpoint: the second run of the function has an extra op: {op}")
         part = self.parts[self.done]
         self.done += 1
-        if (part.kind, part.saved) != (kind, _outlines(saved)):
+        if (part.kind, part.saved) != (type(op).__name__, _shapes_and_dtypes(op.saved)):
             raise RuntimeError(
-                f"checkpoint: the second run of the function differs: {what} in place of {part}; the function must not "
+                f"checkpoint: the second run of the function differs: {op} in place of {part}; the function must not "
                 "depend on anything that changes in between (a training flag, a counter, other random numbers)"
             )
         if part.constants != _checksums(inputs):
             raise RuntimeError(
-                f"checkpoint: an array that {what} reads was changed since the first run of the function; change a "
+                f"checkpoint: an array that {op} reads was changed since the first run of the function; change a "
                 "copy instead, or make the change after backward()"
             )
-        return part.get()
+        node = part.node()
+        if node is not None and not node.freed:
+            self.pairs.append((node, op))
 
     def pass_on(self) -> None:
         """Give the nodes of the first run what their counterparts keep, also in place of the arrays that these saved.
@@ -183,19 +152,19 @@ class _SecondRun(Observer):
 
 
 class _Part:
-    """A node or nested segment of the first run, and what its counterpart in the second run must look like."""
+    """A node of the first run, and what its counterpart in the second run must look like."""
 
-    def __init__(self, made: Op | _Segment, saved: Sequence[Any] = (), inputs: Sequence[Any] = ()):
-        self.get: Callable[[], Op | _Segment | None] = weakref.ref(made)
-        self.kind = type(made).__name__
-        self.saved = _outlines(saved)
+    def __init__(self, op: Op, inputs: Sequence[Any]):
+        self.node: Callable[[], Op | None] = weakref.ref(op)
+        self.kind = type(op).__name__
+        self.saved = _shapes_and_dtypes(op.saved)
         self.constants = _checksums(inputs)
 
     def __str__(self) -> str:
-        return "checkpoint()" if self.kind == _Segment.__name__ else f"{self.kind} saving {self.saved}"
+        return f"{self.kind} saving {self.saved}"
 
 
-def _outlines(saved: Sequence[Any]) -> list[Any]:
+def _shapes_and_dtypes(saved: Sequence[Any]) -> list[Any]:
     """Shape and dtype of arrays, type names of anything else: what is compared between the two runs."""
     return [(a.shape, a.dtype) if hasattr(a, "dtype") else type(a).__name__ for a in saved if a is not None]
 
