@@ -19,7 +19,7 @@ import inspect
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from sys import modules
@@ -34,17 +34,17 @@ from autograd.devices import on_device
 from autograd.modes import state
 from autograd.tensor import (
     Array,
+    ArraySpec,
     Edge,
     GradientSums,
-    Outline,
     Tensor,
     TensorLike,
     attach,
     edge_of,
     key_of,
     new_tensor,
-    outline_of,
     spec_of,
+    spec_of_array,
     split,
     starting_gradient,
 )
@@ -88,7 +88,7 @@ class Op:
     """The arrays that a plain backward pass reads: names of inputs, and "y" for the output.  The graph keeps these.
 
     A tuple has one string for each input: what the gradient of this input reads.  In the place of other arrays,
-    `backward` gets an `Outline`.
+    `backward` gets an `ArraySpec`, which has their shape and dtype.
     """
 
     broadcasts: ClassVar[bool] = False
@@ -106,7 +106,7 @@ class Op:
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
     needs_gradient: tuple[bool, ...] = ()  # one flag per input
-    output_specs: tuple[Outline, ...] = ()
+    output_specs: tuple[ArraySpec, ...] = ()
     _several = False  # whether forward returned a tuple
     parameters: dict[str, Any] = {}  # noqa: RUF012
     order: int = -1
@@ -162,7 +162,7 @@ class Op:
         return tuple([None if edge is None else split(edge) for edge in self._edges])
 
     @property
-    def input_specs(self) -> tuple[Outline | None, ...]:
+    def input_specs(self) -> tuple[ArraySpec | None, ...]:
         """Shape and dtype of each input to differentiate."""
         return tuple([None if edge is None else spec_of(edge) for edge in self._edges])
 
@@ -174,7 +174,7 @@ class Op:
         code, instruction = self.call_site
         return code.co_filename, next((n for a, b, n in code.co_lines() if a <= instruction < b and n), 0)
 
-    def call_backward(self, g_outputs: Sequence[Array], input_specs: Sequence[Outline | None]) -> list[Any]:
+    def call_backward(self, g_outputs: Sequence[Array], input_specs: Sequence[ArraySpec | None]) -> list[Any]:
         """The results of `backward`: one for each input, None for an input that needs no gradient."""
         if self.is_plain:
             y, *inputs = self.saved
@@ -185,9 +185,11 @@ class Op:
                 g, y = tuple(g_outputs), self.output_specs
             else:
                 g, y = g_outputs[0], self.output_specs[0] if y is None else y
-            result = self.backward(self.backend.xp, g, y, *inputs, **self.parameters)
-        else:
-            result = self.backward(*g_outputs)
+            return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters), input_specs)
+        return self.results_of(self.backward(*g_outputs), input_specs)
+
+    def results_of(self, result: Any, input_specs: Sequence[ArraySpec | None]) -> list[Any]:
+        """`result`, which `backward` returned, as a list: one for each input, and functions called if it is needed."""
         if result is None:
             raise RuntimeError(
                 f"{self}: backward returned None; return a gradient for each input, (None,) for a gradient of 0"
@@ -293,9 +295,9 @@ def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
 
 
 def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """Return what a plain op keeps: the output and inputs that its backward pass reads, and numbers; else an outline.
+    """Return what a plain op keeps: the output and inputs that its backward pass reads, and numbers.
 
-    In the place of an outline that the graph has anyway, None.
+    In the place of other arrays an `ArraySpec`, and None where the graph has that anyway.
     """
     keeps = op._keeps.get(op.needs_gradient)
     if keeps is None:
@@ -311,7 +313,7 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
         kept[0] = outputs[0].data
     for i, is_read in keeps.inputs:
         a = arrays[i]
-        kept[i + 1] = a if is_read or not hasattr(a, "dtype") else outline_of(a)
+        kept[i + 1] = a if is_read or not hasattr(a, "dtype") else spec_of_array(a)
     return tuple(kept)
 
 
@@ -320,9 +322,9 @@ def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     op.order = next(_order)
     if op.is_plain:
         op._saved = _kept(op, arrays, outputs)
-    specs: list[Outline] = []
+    specs: list[ArraySpec] = []
     for y in outputs:
-        spec = outline_of(y.data)
+        spec = spec_of_array(y.data)
         if is_floating(spec[1]):
             y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
         elif spec[1].kind not in "biu":
@@ -354,21 +356,25 @@ def backward_pass_events() -> Iterator[None]:
 @backward_pass_events()
 def run_backward(
     outputs: Sequence[Tensor],
-    gradients: Sequence[Array],
+    gradients: Sequence[Any],
     *,
     retain_graph: bool = False,
     wanted: Sequence[Tensor] | None = None,
-) -> list[Array | None]:
-    """Propagate `gradients` of `outputs` back through the graph.
+    call_backward: Callable[[Op, Sequence[Any], Sequence[ArraySpec | None]], list[Any]] | None = None,
+) -> list[Tensor | None]:
+    """Propagate `gradients` of `outputs`, arrays, back through the graph.
 
     Without `wanted`, gradients are added to the `grad` of every leaf reached; with it, the gradients of those
     Tensors are returned instead and no `grad` is changed.
+
+    call_backward: in the place of `Op.call_backward`, if the pass is recorded: all gradients are then Tensors, see
+        higher_order.py
 
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
     """
     nodes, arrivals = plan(outputs, wanted)
-    sums = GradientSums(arrivals, wanted)
+    sums = GradientSums(arrivals, wanted, recorded=call_backward is not None)
     for output, g in zip(outputs, gradients, strict=True):
         if id(split(edge_of(output))[0]) in arrivals:
             sums.add(edge_of(output), [g], 0)
@@ -379,7 +385,7 @@ def run_backward(
             edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
             if all(e is None for e in edges):  # wanted itself
                 continue
-        g_inputs = _node_backward(node, g_outputs)
+        g_inputs = _node_backward(node, g_outputs, call_backward)
         del g_outputs  # before the sums look who else refers to these arrays
         for i, edge in enumerate(edges):
             if edge is not None:
@@ -461,23 +467,23 @@ def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
     return nodes, counts
 
 
-def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
+def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., list[Any]] | None) -> list[Any]:
     """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
     events = state.events
     for call in events.before_backward:
-        call(node, g_outputs)
+        call(node, g_outputs if call_backward is None else [g.data for g in g_outputs])
     input_specs = node.input_specs
-    g_inputs = node.call_backward(g_outputs, input_specs)
+    if call_backward is None:
+        g_inputs = node.call_backward(g_outputs, input_specs)
+    else:
+        g_inputs = call_backward(node, g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
-        if spec is None:
+        g = g_inputs[i]
+        if spec is None or g is None:  # g: 0
             continue
         shape, dtype = spec
-        g = g_inputs[i]
-        if type(g) is not ndarray:
-            if g is None:
-                g = node.xp.zeros(shape, dtype)
-            elif isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as NumPy's reductions return
-                g = node.backend.asarray(g)
+        if type(g) is not ndarray and (isinstance(g, np.generic) or not hasattr(g, "dtype")):
+            g = node.backend.asarray(g)
         if g.shape != shape:
             if node.broadcasts:
                 g = unbroadcast(g, shape)
@@ -487,7 +493,7 @@ def _node_backward(node: Op, g_outputs: list[Array]) -> list[Array | None]:
                 )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
     for call in events.after_backward:
-        call(node, g_inputs)
+        call(node, g_inputs if call_backward is None else [g.data if isinstance(g, Tensor) else g for g in g_inputs])
     return g_inputs
 
 

@@ -64,13 +64,11 @@ def grad(
         given = [g for y, g in zip(outputs, given, strict=True) if y.requires_grad]
         outputs = [y for y in outputs if y.requires_grad]
     starts = [starting_gradient(y, g) for y, g in zip(outputs, given, strict=True)]
-    results: Sequence[Tensor | None]
     if create_graph:
         cotangents = [cotangent(*each) for each in zip(outputs, starts, given, strict=True)]
         results = run_recorded_backward(outputs, cotangents, retain_graph=retain_graph is not False, wanted=inputs)
     else:
-        found = run_backward(outputs, starts, retain_graph=bool(retain_graph), wanted=inputs)
-        results = [None if g is None else new_tensor(g) for g in found]
+        results = run_backward(outputs, starts, retain_graph=bool(retain_graph), wanted=inputs)
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
         raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")
@@ -194,12 +192,9 @@ def hvp(function: Function, x: Any, v: Any) -> Any:
     Raises: RuntimeError for a value of several elements; ValueError for a v that does not fit
     """
     vs = _fitting(v, x, "v", "x")
-
     call = _Call(function, (x,))
-    call.value("hvp")
-    ys = [y for y in call.outputs if y.requires_grad]
-    found = run_recorded_backward(ys, [new_tensor(_ones(y)) for y in ys], wanted=call.leaves, values=False)
-    gradients = [new_tensor(_zeros(x)) if g is None else g for g, x in zip(found, call.leaves, strict=True)]
+    ones = new_tensor(_ones(call.value("hvp")))
+    gradients = _gradients(call.outputs, call.leaves, [ones], create_graph=True)
     recorded = call.is_recorded or (is_grad_enabled() and any(v.requires_grad for v in vs))
     return call.like_primals(_gradients(gradients, call.leaves, vs, create_graph=recorded))[0]
 

@@ -2,68 +2,39 @@
 
 The backward pass of a plain op reads its arguments and writes none of them.  Called with Tensors in the place of
 arrays, and with `TensorFunctions` in the place of NumPy, the same lines record the graph of the gradient, which can be
-differentiated as any other.
+differentiated as any other.  The walk through the graph is the engine's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autograd import ops
-from autograd.backend import silent
-from autograd.engine import Op, apply, backward_pass_events, plan, unbroadcast
-from autograd.modes import enable_grad, state
-from autograd.ops.products import Matmul
-from autograd.tensor import Edge, Key, Outline, Tensor, attach, edge_of, key_of, new_tensor, split
+from autograd.engine import Op, run_backward
+from autograd.modes import enable_grad
+from autograd.tensor import ArraySpec, Edge, Tensor, attach, new_tensor
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 
 
-@silent()
 @enable_grad()
-@backward_pass_events()
 def run_recorded_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Tensor],
     *,
     retain_graph: bool = True,
     wanted: Sequence[Tensor] | None = None,
-    values: bool = True,
 ) -> list[Tensor | None]:
-    """`engine.run_backward` on Tensors: the gradients are results of recorded ops.
-
-    Without `values`, only the graph of the gradients counts, and the gradients of leaves may hold NaN: products that
-    nothing else reads are recorded and not computed, which saves a ninth of a Hessian-vector product.
+    """`engine.run_backward` of Tensors: the gradients are results of recorded ops.
 
     Raises: NotImplementedError for an op whose gradient cannot be differentiated, see `_plain_call`
     """
-    events = state.events
-    values = values or bool(state.observers)  # who are shown arrays
-    nodes, arrivals = plan(outputs, wanted)
-    sums = _Sums(arrivals, wanted)
-    for output, g in zip(outputs, gradients, strict=True):
-        sums.add(edge_of(output), g)
-    for node in nodes:
-        g_outputs = [sums.complete(node, index) for index in range(len(node.output_specs))]
-        if not any(edge is not None and id(split(edge)[0]) in arrivals for edge in node._edges):  # wanted itself
-            continue
-        for call in events.before_backward:
-            call(node, [g.data for g in g_outputs])
-        g_inputs = gradients_of_inputs(node, g_outputs, values)
-        for call in events.after_backward:
-            call(node, [None if g is None else g.data for g in g_inputs])
-        for edge, g_input in zip(node._edges, g_inputs, strict=True):
-            if edge is not None and g_input is not None:
-                sums.add(edge, g_input)
-            elif edge is not None:
-                sums.skip(edge)
-        if not retain_graph:
-            node._saved, node.freed = (), True
-    return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
+    return run_backward(
+        outputs, gradients, retain_graph=retain_graph, wanted=wanted, call_backward=recorded_call_backward
+    )
 
 
 def cotangent(output: Tensor, start: Array, given: Any) -> Tensor:
@@ -81,93 +52,27 @@ def _backward_with_graph(self: Tensor, start: Array, gradient: Any, retain_graph
 attach(_backward_with_graph=_backward_with_graph)
 
 
-class _Sums:
-    """The gradients that have arrived at nodes and leaves so far, summed in the order in which the engine sums them."""
-
-    def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
-        self.sums: dict[Key, Tensor] = {}
-        self.arrivals = arrivals
-        self.targets = None if wanted is None else {key_of(edge_of(x)) for x in wanted}
-        self.captured: dict[Key, Tensor] = {}
-
-    def add(self, edge: Edge, g: Tensor) -> None:
-        """Add what has come along `edge`."""
-        if id(split(edge)[0]) in self.arrivals:
-            key = key_of(edge)
-            self.sums[key] = self.sums[key] + g if key in self.sums else g
-            self.skip(edge)
-
-    def skip(self, edge: Edge) -> None:
-        """Note that a gradient, perhaps of zeros, has come along `edge`; the last one completes that of a leaf."""
-        if isinstance(edge, Tensor) and id(edge) in self.arrivals:
-            self.arrivals[id(edge)] -= 1
-            if not self.arrivals[id(edge)]:
-                self._finish(edge)
-
-    def complete(self, node: Op, index: int) -> Tensor:
-        """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
-        key = (id(node), index) if index else id(node)
-        g = self.sums.pop(key, None)
-        if g is None:
-            g = new_tensor(node.xp.zeros(*node.output_specs[index]))
-        if node.hooks and index in node.hooks:
-            g = node.hooks[index].run(g)
-        if self.targets and key in self.targets:
-            self.captured[key] = g
-        return g
-
-    def _finish(self, leaf: Tensor) -> None:
-        """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
-        g = self.sums.pop(id(leaf), None)
-        if g is None:
-            g = new_tensor(np.zeros_like(leaf.data))
-        g = leaf.hooks.run(g) if leaf.hooks else g
-        for call in state.events.after_leaf:
-            call(leaf, g.data)
-        if self.targets is not None:
-            self.captured[id(leaf)] = g
-            return
-        leaf.grad = ops.clone(g) if leaf.grad is None else leaf.grad + g  # a copy: a later pass may add to it in place
-        for grad_hook in list(leaf.grad_hooks or ()):
-            grad_hook(leaf)
-
-
 # ---- One node ----------------------------------------------------------------------------------------------------
 
 
-def gradients_of_inputs(node: Op, g_outputs: Sequence[Tensor], values: bool = True) -> list[Tensor | None]:
-    """The gradients of a node's inputs as Tensors with a graph; None for those that need none and those that are 0.
-
-    Without `values`, those of leaves may hold NaN.
-    """
+def recorded_call_backward(
+    node: Op, g_outputs: Sequence[Tensor], input_specs: Sequence[ArraySpec | None]
+) -> list[Tensor | None]:
+    """`Op.call_backward` of Tensors: the gradients of a node's inputs with a graph; None for those that are 0."""
     op_class, (y, *inputs), parameters = _plain_call(node)
-    specs = node.input_specs
-    for i, (edge, spec) in enumerate(zip(node._edges, specs, strict=True)):
+    for i, (edge, spec) in enumerate(zip(node._edges, input_specs, strict=True)):
         if edge is not None and spec is not None:
             inputs[i] = _read(inputs[i], spec, edge)
     g: Any = tuple(g_outputs) if node._several else g_outputs[0]
     y = node.output_specs if node._several else _read(y, node.output_specs[0], node)
-    functions = TensorFunctions(node.xp)
-    result = op_class.backward(functions, g, y, *inputs, **parameters)
-    if result is None:
-        raise RuntimeError(f"{node}: backward returned None; return a gradient, (None,) for a gradient of 0")
-    found = list(result) if isinstance(result, tuple) else [result]
-    if len(found) != len(specs):
-        raise RuntimeError(f"{node}: backward returned {len(found)} gradients for {len(specs)} inputs")
-    if op_class.broadcasts:
-        found = [_unbroadcast(g, spec) for g, spec in zip(found, specs, strict=True)]
-    gradients: list[Tensor | None] = []
-    for i, (edge, spec) in enumerate(zip(node._edges, specs, strict=True)):
-        is_read = values or not isinstance(edge, Tensor) or bool(edge.hooks)
-        functions.unread_product = ops.matmul if is_read else partial(apply, Matmul, is_read=False)
-        gradients.append(None if spec is None else _checked(node, i, found[i], spec))
-    return gradients
+    found = node.results_of(op_class.backward(TensorFunctions(node.xp), g, y, *inputs, **parameters), input_specs)
+    return [g if g is None or isinstance(g, Tensor) else new_tensor(node.backend.asarray(g)) for g in found]
 
 
 def _plain_call(node: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The plain op that a node is a call of, the output and the inputs that it reads, and its parameters.
 
-    In the place of arrays that it does not read, and of an input that has none, None or an `Outline`.  An
+    In the place of arrays that it does not read, and of an input that has none, None or an `ArraySpec`.  An
     implementation in the place of a plain op has a method `as_plain` that returns these.
 
     Raises: NotImplementedError for an op whose `forward` and `backward` are methods
@@ -182,9 +87,9 @@ def _plain_call(node: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     return type(node), node.saved, node.parameters
 
 
-def _read(a: Any, spec: Outline, edge: Edge) -> Tensor | Outline:
-    """An array that the graph keeps as a Tensor of this graph; of one that is not read, the outline."""
-    if a is None or isinstance(a, Outline):
+def _read(a: Any, spec: ArraySpec, edge: Edge) -> Tensor | ArraySpec:
+    """An array that the graph keeps as a Tensor of this graph; of one that is not read, shape and dtype."""
+    if a is None or isinstance(a, ArraySpec):
         return spec
     if a.shape != spec.shape:  # an implementation has broadcast it
         lead = a.ndim - len(spec.shape)
@@ -194,43 +99,19 @@ def _read(a: Any, spec: Outline, edge: Edge) -> Tensor | Outline:
     return tensor
 
 
-def _unbroadcast(g: Any, spec: Outline | None) -> Any:
-    if spec is None:
-        return None
-    g = g() if callable(g) else g
-    return g if g is None else unbroadcast(g, spec.shape)
-
-
-def _checked(node: Op, i: int, g: Any, spec: Outline) -> Tensor | None:
-    """A gradient in the shape and dtype of its input."""
-    if callable(g):
-        g = g()
-    if g is None:
-        return None
-    if not isinstance(g, Tensor):
-        g = new_tensor(node.backend.asarray(g))
-    if g.shape != spec.shape:
-        raise RuntimeError(
-            f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {spec.shape}"
-        )
-    return g if g.dtype == spec.dtype else ops.astype(g, spec.dtype)
-
-
 # ---- NumPy's functions, on Tensors --------------------------------------------------------------------------------
 
 
 class TensorFunctions:
     """The functions of an array module: given Tensors, the ops of the same names; given arrays, its own.
 
-    Functions that are constant but for jumps, such as `xp.greater`, give arrays.  `unread_product` is a matrix product
-    whose value a backward pass hands on without reading it, as the gradient of an input.
+    Functions that are constant but for jumps, such as `xp.greater`, give arrays.
 
     Raises: NotImplementedError for a function of Tensors that no op corresponds to
     """
 
     def __init__(self, xp: Any):
         self._xp = xp
-        self.unread_product: Callable[..., Any] = ops.matmul
 
     def __getattr__(self, name: str) -> Any:
         own = getattr(self._xp, name)

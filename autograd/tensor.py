@@ -222,7 +222,7 @@ def attach(**methods: Any) -> None:
 # ---- The graph: what edges lead to, and what it keeps of an array ----
 
 
-class Outline(NamedTuple):
+class ArraySpec(NamedTuple):
     """Shape and dtype of an array that a backward pass does not read."""
 
     shape: tuple[int, ...]
@@ -239,9 +239,9 @@ class Outline(NamedTuple):
         return math.prod(self.shape)
 
 
-def outline_of(a: Array) -> Outline:
+def spec_of_array(a: Array) -> ArraySpec:
     """Shape and dtype of an array."""
-    return tuple.__new__(Outline, (a.shape, a.dtype))  # in a third of the time of `Outline(a.shape, a.dtype)`
+    return tuple.__new__(ArraySpec, (a.shape, a.dtype))  # in a third of the time of `ArraySpec(a.shape, a.dtype)`
 
 
 def edge_of(x: Tensor) -> Edge:
@@ -259,11 +259,11 @@ def key_of(edge: Edge) -> Key:
     return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
 
 
-def spec_of(edge: Edge) -> Outline:
+def spec_of(edge: Edge) -> ArraySpec:
     """Shape and dtype of the output, or of the leaf, that an edge leads to."""
     if isinstance(edge, tuple):
         return edge[0].output_specs[edge[1]]
-    return outline_of(edge.data) if isinstance(edge, Tensor) else edge.output_specs[0]
+    return spec_of_array(edge.data) if isinstance(edge, Tensor) else edge.output_specs[0]
 
 
 # ---- Gradients on their way back to Tensors ----
@@ -304,21 +304,27 @@ class GradientSums:
     """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
 
     An array is added to in place if nothing but this object refers to it, and it is not a view.  A gradient need not be
-    an array: what `np.add` can add to an array, and what can be made an array, will do.
+    an array: what `np.add` can add to an array, and what can be made an array, will do.  In a recorded pass gradients
+    are Tensors, whose sums are recorded, too.
     """
 
-    def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None):
-        self.sums: dict[Key, Array] = {}
+    def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None, recorded: bool = False):
+        self.sums: dict[Key, Any] = {}
         self.arrivals = arrivals  # gradients that each leaf still waits for
         self.targets = None if wanted is None else {key_of(edge_of(x)) for x in wanted}  # whose gradients are captured
-        self.captured: dict[Key, Array] = {}  # complete gradients of the targets
+        self.captured: dict[Key, Tensor] = {}  # complete gradients of the targets
+        self.recorded = recorded
 
     def add(self, edge: Edge, gradients: list[Any], i: int) -> None:
-        """Move `gradients[i]` out of the list and add it to what has come along `edge`."""
+        """Move `gradients[i]` out of the list and add it to what has come along `edge`; None counts as 0."""
         sums = self.sums
         key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
-        if key not in sums:
+        if gradients[i] is None:
+            pass
+        elif key not in sums:
             sums[key] = gradients[i]
+        elif self.recorded:
+            sums[key] = sums[key] + gradients[i]
         elif self.owns(key):
             sums[key] = np.add(sums[key], gradients[i], out=sums[key])
         else:
@@ -334,53 +340,68 @@ class GradientSums:
                 self.finish(edge)
 
     def owns(self, key: Key) -> bool:
-        """Whether a sum may be changed in place: it is not a view, and only `sums` refers to it."""
+        """Whether a sum may be changed in place: it is an array, not a view, and only `sums` refers to it."""
+        if self.recorded or key not in self.sums:
+            return False
         return getrefcount(self.sums[key]) == ONE_OWNER and self.sums[key].base is None
 
-    def take(self, node: Any) -> list[Array]:
-        """The complete gradients of a node's outputs."""
-        if node.hooks or self.targets or len(node.output_specs) > 1:
-            return [self._complete(node, index) for index in range(len(node.output_specs))]
-        return [_as_array(self.sums.pop(id(node)), node.backend)]
+    def take(self, node: Any) -> list[Any]:
+        """The complete gradients of a node's outputs; zeros for an output that is not used."""
+        specs = node.output_specs
+        if node.hooks or self.targets or self.recorded or len(specs) > 1:
+            found = [self._complete(node, index) for index in range(len(specs))]
+            return found if self.recorded else [g.data for g in found]
+        g = self.sums.pop(id(node), None)
+        return [node.xp.zeros(*specs[0]) if g is None else _as_array(g, node.backend)]
 
-    def _complete(self, node: Any, index: int) -> Array:
-        """The total gradient of one output after its hooks, captured if it is wanted; zeros for an output not used."""
+    def _complete(self, node: Any, index: int) -> Tensor:
+        """The total gradient of one output after its hooks, captured if it is wanted."""
         key = (id(node), index) if index else id(node)
-        owned = key in self.sums and self.owns(key)
-        total = g = self.sums.pop(key, None)
-        if total is None:
-            g = node.xp.zeros(*node.output_specs[index])
-        elif type(g) is not ndarray:
-            total = g = _as_array(g, node.backend)
+        owned = self.owns(key)
+        total = g = self._total(key, node.output_specs[index], node.backend)
         if node.hooks and index in node.hooks:
-            g = node.hooks[index].run(new_tensor(g)).data
-        if self.targets and key in self.targets:  # copied if anything else may refer to it
-            self.captured[key] = g if g is total and owned else g.copy()
+            g = node.hooks[index].run(g)
+        if self.targets and key in self.targets:
+            self.captured[key] = self._kept(g, g is total and owned)
         return g
 
     def finish(self, leaf: Tensor) -> None:
         """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
         owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
-        g = _as_array(self.sums.pop(id(leaf)), None if "cupy" not in modules else backend_of([leaf.data]))
+        backend = CPU if "cupy" not in modules else backend_of([leaf.data])
+        g = self._total(id(leaf), spec_of_array(leaf.data), backend)
         if leaf.hooks:
-            g = leaf.hooks.run(new_tensor(g)).data
+            g = leaf.hooks.run(g)
         for call in state.events.after_leaf:
-            call(leaf, g)
+            call(leaf, g.data)
         if self.targets is not None:
-            self.captured[id(leaf)] = g if owned else g.copy()
+            self.captured[id(leaf)] = self._kept(g, owned)
             return
         with _accumulating:  # threads may share a leaf
-            if leaf.grad is None:
-                leaf.grad = new_tensor(g if owned else g.copy())
+            if self.recorded:  # a copy: a later pass may add to it in place
+                leaf.grad = g.clone() if leaf.grad is None else leaf.grad + g
+            elif leaf.grad is None:
+                leaf.grad = self._kept(g, owned)
             else:
-                leaf.grad.data[...] += g
+                leaf.grad.data[...] += g.data
                 note_change(leaf.grad.data)
         for grad_hook in list(leaf.grad_hooks or ()):
             grad_hook(leaf)
 
+    def _total(self, key: Key, spec: ArraySpec, backend: Backend) -> Tensor:
+        """The sum of what has arrived, which leaves `sums`, as a Tensor; zeros if nothing has."""
+        g = self.sums.pop(key, None)
+        if g is None:
+            return new_tensor(backend.xp.zeros(*spec))
+        return g if isinstance(g, Tensor) else new_tensor(_as_array(g, backend))
 
-def _as_array(g: Any, backend: Backend | None) -> Array:
-    return g if type(g) is ndarray else (backend or CPU).asarray(g)
+    def _kept(self, g: Tensor, owned: bool) -> Tensor:
+        """A gradient for the user to keep: a copy if anything else may refer to its array."""
+        return g if owned or self.recorded else new_tensor(g.data.copy())
+
+
+def _as_array(g: Any, backend: Backend) -> Array:
+    return g if type(g) is ndarray else backend.asarray(g)
 
 
 # ---- Arguments of ops: what they may be, and as what they are taken ----

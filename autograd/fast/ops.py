@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import CPU
-from autograd.engine import Op, Outline, unbroadcast
+from autograd.engine import ArraySpec, Op, unbroadcast
 from autograd.fast import fused, reduced
 from autograd.fast.devices import kernels_on
 from autograd.fast.kernels import Kernels
@@ -363,7 +363,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
 
     def read_by_plain(self, x, weight):
         if weight is None:  # x needs no gradient
-            weights = [Outline((width, x.shape[-1]), self.dtype) for width in self.widths]
+            weights = [ArraySpec((width, x.shape[-1]), self.dtype) for width in self.widths]
         else:
             weights = self.kernels.parted(weight, self.widths)
         return None, x, *weights, *[None] * (len(self._edges) - 1 - self.count)

@@ -111,18 +111,16 @@ class Where(FastOp, choose.Where):
 class Matmul(FastOp, products.Matmul):
     """Saves: each factor only if the other one needs a gradient"""
 
-    broadcasts = False  # sums over batch axes are parts of products
-
-    def forward(self, a, b, *, is_read=True):
+    def forward(self, a, b):
         xp = self.xp
         a, b = xp.asarray(a), xp.asarray(b)
         needs_a, needs_b = self.needs_gradient
         self.save(a if needs_b else None, b if needs_a else None)
         self.shapes = a.shape, b.shape
         self.columns = a.ndim == 2 and a.flags.f_contiguous  # such as xᵀ: its gradient is made in this layout, too
-        if is_read and a.ndim > 2 and 0 < b.ndim <= 2 and a.shape[-1] == b.shape[0]:  # a batch times one matrix:
+        if a.ndim > 2 and 0 < b.ndim <= 2 and a.shape[-1] == b.shape[0]:  # a batch times one matrix:
             return xp.matmul(rows_of(a), b).reshape(*a.shape[:-1], *b.shape[1:])  # one large product
-        return products.Matmul.forward(xp, a, b, is_read=is_read)
+        return products.Matmul.forward(xp, a, b)
 
     def read_by_plain(self, a, b):
         return None, a, b

@@ -16,8 +16,6 @@ from autograd.tensor import Tensor, TensorLike, attach
 class Matmul(Op):
     """y = a b, with NumPy's rules: vectors gain an axis and lose it again, batch axes are broadcast
 
-    Not computed but NaN, where nobody reads it: its gradients read a and b alone, and y may be wanted for its graph.
-
     Shapes: a [..., M, K], b [..., K, N] -> y [..., M, N]; a [K] is a row, b [K] a column
     """
 
@@ -25,10 +23,8 @@ class Matmul(Op):
     reads = ("b", "a")
 
     @staticmethod
-    def forward(xp, a, b, *, is_read=True):
+    def forward(xp, a, b):
         a, b = xp.asarray(a), xp.asarray(b)
-        if not is_read:
-            return xp.broadcast_to(xp.full((), xp.nan, xp.result_type(a, b)), (*a.shape[:-1], b.shape[-1]))
         try:
             return xp.matmul(a, b)
         except ValueError:
@@ -40,7 +36,7 @@ class Matmul(Op):
         return product, product * sum(self.needs_gradient)
 
     @staticmethod
-    def backward(xp, g, y, a, b, *, is_read=True):
+    def backward(xp, g, y, a, b):
         row, column = a.ndim == 1, b.ndim == 1
         g = g[..., None] if column else g
         g = g[..., None, :] if row else g  # [..., M, N]
