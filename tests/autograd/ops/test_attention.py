@@ -10,7 +10,6 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.fast import Kernels, cpu_kernels
 from tests.helpers.leaves import check_gradients
-from tests.helpers.marks import parametrize_some
 from tests.helpers.random_bits import keep_mask
 
 attention = ag.scaled_dot_product_attention
@@ -48,13 +47,11 @@ def close(y, expected, tolerance=1e-12):
 # ---- Without masks ----
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3), (1, 2, 3)])
 @pytest.mark.parametrize("scale", [None, 0.3, -2.0])
 def test_equation_1(leading, scale):
     arrays = qkv(*leading)
     close(attention(*arrays, scale=scale), plain_attention(*arrays, scale=scale))
-    check_gradients(lambda *tensors: attention(*tensors, scale=scale), *arrays)
 
 
 def test_the_default_scale_is_one_over_the_root_of_the_features():
@@ -71,11 +68,6 @@ def test_large_scores_do_not_overflow():
     close(tiny, np.full((1, 3), 1 / 3), 1e-6)
 
 
-def test_self_attention_adds_up_three_gradients():
-    check_gradients(lambda x: attention(x, x, x), normal((2, 2, 4, 3)))
-    check_gradients(lambda x, w: attention(x @ w, x, x * 2), normal((4, 3)), normal((3, 3), 1))
-
-
 # ---- Who may attend to whom ----
 
 
@@ -86,7 +78,6 @@ def test_true_means_may_attend():
     close(attention(q, k, v, ~mask), plain_attention(q, k[[0, 2]], v[[0, 2]]))
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     "shape", [(), (5,), (1, 5), (4, 1), (4, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5), (1, 1, 1, 1)]
 )
@@ -95,7 +86,6 @@ def test_masks_broadcast(shape):
     mask = np.random.default_rng(len(shape)).random(shape) < 0.6
     for given in (mask, Tensor(mask), mask.tolist()):
         close(attention(*arrays, given), plain_attention(*arrays, mask))
-    check_gradients(lambda *tensors: attention(*tensors, mask), *arrays)
 
 
 @pytest.mark.parametrize(("t", "s"), [(4, 4), (4, 6), (6, 4), (1, 3), (3, 1)])
@@ -104,7 +94,6 @@ def test_causal(t, s):
     arrays = qkv(2, 2, t=t, s=s)
     allowed = np.array([[j <= i for j in range(s)] for i in range(t)])
     close(attention(*arrays, is_causal=True), plain_attention(*arrays, allowed))
-    check_gradients(lambda *tensors: attention(*tensors, is_causal=True), *arrays)
     first, *_ = attention(*(array[0, 0] for array in arrays), is_causal=True)
     close(first, arrays[2][0, 0, 0])
 
@@ -115,7 +104,6 @@ def test_causal_and_a_mask_must_both_allow(shape):
     mask = np.random.default_rng(0).random(shape) < 0.5
     kept = mask.copy()
     close(attention(*arrays, mask, is_causal=True), plain_attention(*arrays, mask & np.tri(4, 6, dtype=bool)))
-    check_gradients(lambda *tensors: attention(*tensors, mask, is_causal=True), *arrays)
     np.testing.assert_array_equal(mask, kept)
 
 
@@ -190,7 +178,6 @@ def test_masks_of_wrong_shapes_are_refused(shape, is_causal):
 # ---- Shapes ----
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     "leading",
     [
@@ -211,14 +198,10 @@ def test_leading_axes_broadcast(leading):
     ]
     mask = np.array([[True, True], [True, False], [False, False]])
     close(attention(*arrays, mask), plain_attention(*arrays, mask))
-    check_gradients(lambda *tensors: attention(*tensors, mask), *arrays)
-    with_dropout = fixed_masks(lambda *tensors: attention(*tensors, mask, dropout=0.4))
-    check_gradients(with_dropout, *arrays)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("sizes", [(0, 2, 3, 2), (2, 0, 3, 2), (2, 3, 0, 2), (2, 3, 3, 0), (0, 0, 3, 2)])
-@parametrize_some("leading", [(2, 2), (0, 2), (), (2, 0)], keep=2)
+@pytest.mark.parametrize("leading", [(2, 2), (0, 2)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_zero_sizes(sizes, leading, masked):
     """No query: nothing. No key: a query attends to nothing. No feature: to every key alike."""
@@ -231,35 +214,6 @@ def test_zero_sizes(sizes, leading, masked):
         assert (y.data == 0).all()
     if not k and not masked:
         close(y, np.broadcast_to(arrays[2].mean(axis=-2, keepdims=True), y.shape))
-    check_gradients(lambda *tensors: attention(*tensors, mask, is_causal=masked), *arrays)
-
-
-def test_other_memory_layouts():
-    """Heads as a model splits them: views of [B, T, H · K]; and an incoming gradient as a view."""
-    b, t, h, k = 2, 4, 3, 2
-    packed = normal((3, b, t, h * k))
-
-    def split(x):
-        return x.reshape(b, t, h, k).swapaxes(1, 2)
-
-    close(attention(*(split(x) for x in packed)), plain_attention(*(split(x) for x in packed)))
-    check_gradients(
-        lambda q, k, v: attention(split(q), split(k), split(v), is_causal=True).swapaxes(1, 2).reshape(b, t, -1),
-        *packed,
-    )
-    q, k, v = qkv(2, 2)
-    check_gradients(lambda q, k, v: attention(q.T.swapaxes(-1, -2), k.T.swapaxes(-1, -2), v).T, *qkv())
-    close(attention(q[..., ::-1], k[..., ::-1], v[::-1]), plain_attention(q[..., ::-1], k[..., ::-1], v[::-1]))
-
-
-def test_inputs_stay_as_they_are():
-    arrays = qkv(2, 2)
-    kept = [array.copy() for array in arrays]
-    leaves = [Tensor(array, requires_grad=True) for array in arrays]
-    g = normal((2, 2, 4, 2), 9)
-    attention(*leaves, np.tri(4, 5, dtype=bool), dropout=0.2).backward(g)
-    for array, before in zip((*arrays, g), (*kept, normal((2, 2, 4, 2), 9)), strict=True):
-        np.testing.assert_array_equal(array, before)
 
 
 @pytest.mark.parametrize(

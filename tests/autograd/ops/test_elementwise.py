@@ -29,10 +29,6 @@ def positive(shape, seed=0):
     return np.random.default_rng(seed).uniform(0.5, 2.0, shape)
 
 
-def normal(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape)
-
-
 def leaf(values, dtype=np.float64):
     return Tensor(np.array(values, dtype=dtype), requires_grad=True)
 
@@ -40,34 +36,11 @@ def leaf(values, dtype=np.float64):
 # ---- Two arrays ----
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(("shape_a", "shape_b"), BROADCASTS)
-@pytest.mark.parametrize(
-    ("function", "reference"),
-    [
-        (ag.add, np.add),
-        (ag.subtract, np.subtract),
-        (ag.multiply, np.multiply),
-        (ag.divide, np.divide),
-        (ag.power, np.power),
-    ],
-)
-def test_two_arrays(function, reference, shape_a, shape_b):
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "power"])
+def test_values_of_two_arrays_are_numpys(name, shape_a, shape_b):
     a, b = positive(shape_a), positive(shape_b, seed=1)
-    np.testing.assert_array_equal(function(a, b).data, reference(a, b))
-    check_gradients(function, a, b)
-
-
-@pytest.mark.parametrize("function", [ag.add, ag.subtract, ag.multiply, ag.divide, ag.power])
-@pytest.mark.parametrize("side", [0, 1])
-def test_only_one_side_is_differentiated(function, side):
-    other = positive((2, 3))
-
-    def one_sided(x):
-        return function(x, other) if side == 0 else function(other, x)
-
-    check_gradients(one_sided, positive((3,), seed=1))
-    check_gradients(lambda x: function(x, 1.5) if side == 0 else function(1.5, x), positive((3,), seed=1))
+    np.testing.assert_array_equal(getattr(ag, name)(a, b).data, getattr(np, name)(a, b))
 
 
 def test_only_what_the_gradient_needs_is_saved():
@@ -110,35 +83,11 @@ def test_operators():
 # ---- One array ----
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,), (2, 0, 3)])
-@pytest.mark.parametrize(
-    ("function", "reference"),
-    [
-        (ag.negative, np.negative),
-        (ag.square, np.square),
-        (ag.exp, np.exp),
-        (ag.log, np.log),
-        (ag.sqrt, np.sqrt),
-        (ag.reciprocal, np.reciprocal),
-        (lambda x: x**3, lambda x: x**3),
-        (lambda x: x**2, np.square),
-        (lambda x: x**0.5, np.sqrt),
-        (lambda x: x**-1, np.reciprocal),
-        (lambda x: x**-2.5, lambda x: x**-2.5),
-        (lambda x: x**1, lambda x: x),
-        (lambda x: 2**x, lambda x: 2**x),
-    ],
-)
-def test_one_array(function, reference, shape):
+@pytest.mark.parametrize("shape", [(), (2, 3), (2, 0, 3)])
+@pytest.mark.parametrize("name", ["negative", "square", "exp", "log", "sqrt", "reciprocal"])
+def test_values_of_one_array_are_numpys(name, shape):
     x = positive(shape)
-    np.testing.assert_allclose(function(Tensor(x)).data, reference(x), rtol=1e-15)
-    check_gradients(function, x)
-
-
-@pytest.mark.parametrize("function", [ag.negative, ag.square, ag.exp, ag.reciprocal, lambda x: x**3, lambda x: x**2])
-def test_negative_arguments(function):
-    check_gradients(function, -positive((2, 3)))
+    np.testing.assert_allclose(getattr(ag, name)(Tensor(x)).data, getattr(np, name)(x), rtol=1e-15)
 
 
 def test_log_of_zero_keeps_numpys_warning():

@@ -8,7 +8,6 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from tests.helpers.leaves import check_gradients
 
 cross_entropy = ag.cross_entropy
 EVERY_REDUCTION = pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -62,7 +61,6 @@ def test_the_definition(shape, smoothing, reduction):
     loss.backward(g)
     close(leaf.grad, g_logits * (g[..., None] if reduction == "none" else g))
     close(cross_entropy(logits, Tensor(targets), label_smoothing=smoothing, reduction=reduction), expected)  # no graph
-    check_gradients(lambda x: cross_entropy(x, targets, label_smoothing=smoothing, reduction=reduction), logits)
 
 
 def test_label_smoothing_by_hand():
@@ -117,14 +115,6 @@ def test_single_precision_stays(reduction):
 def test_integer_logits_are_not_cut_off():
     loss = cross_entropy([[1, 2, 3]], np.array([0]))
     close(loss, plain(np.array([[1.0, 2.0, 3.0]]), np.array([0]))[0])
-
-
-def test_other_memory_layouts():
-    logits, targets = normal((5, 4, 3)), np.random.default_rng(1).integers(0, 5, (3, 4))
-    check_gradients(lambda x: cross_entropy(x.T, targets, label_smoothing=0.1, reduction="none").T, logits)
-    check_gradients(
-        lambda x: cross_entropy(x[::2, ::-1], targets[::2, ::-1].T[:2, :2], reduction="none"), normal((3, 2, 5))
-    )
 
 
 # ---- Ignored targets ----
@@ -194,16 +184,6 @@ def test_with_nll(reduction):
     close(nll_again, nll.data)
     loss.backward(np.ones(loss.shape))
     close(leaf.grad, plain(logits, targets, 0.2, reduction=reduction)[1])
-
-
-def test_a_second_backward_pass_is_the_first():
-    leaf = Tensor(normal((6, 5)), requires_grad=True)
-    loss = cross_entropy(leaf, np.zeros(6, int), label_smoothing=0.1)
-    loss.backward(2.0, retain_graph=True)
-    first = leaf.grad.data.copy()
-    leaf.zero_grad()
-    loss.backward(2.0)
-    np.testing.assert_array_equal(leaf.grad.data, first)
 
 
 # ---- What is refused ----

@@ -10,7 +10,6 @@ from autograd import Tensor, safety
 from autograd.fast import reduced
 from autograd.fast.cpu import CpuKernels
 from tests.helpers.leaves import check_gradients
-from tests.helpers.marks import parametrize_some
 
 
 def normal(shape, seed=0):
@@ -58,17 +57,13 @@ PRODUCTS = [
 ]
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(("shape_a", "shape_b"), PRODUCTS)
-def test_matmul(shape_a, shape_b):
+def test_values_of_matmul_are_numpys(shape_a, shape_b):
     a, b = normal(shape_a), normal(shape_b, seed=1)
     y = ag.matmul(a, b)
     expected = np.matmul(a, b)
     assert y.shape == expected.shape
     np.testing.assert_allclose(y.data, expected, rtol=1e-13, atol=1e-14)
-    check_gradients(ag.matmul, a, b)
-    check_gradients(lambda a: ag.matmul(a, b), a)
-    check_gradients(lambda b: ag.matmul(a, b), b)
 
 
 @pytest.mark.parametrize(("shape_a", "shape_b"), PRODUCTS)
@@ -82,24 +77,6 @@ def test_matmul_after_a_sum(shape_a, shape_b):
     y.backward(np.ones(y.shape))
     for one, other in zip(grads, (a.grad.data, b.grad.data), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("shape_a", "shape_b"),
-    [
-        ((), (3,)),
-        ((2, 3), ()),
-        ((2, 3), (2, 3)),
-        ((3,), (2,)),
-        ((2, 3, 4), ()),
-        ((2, 3, 4), (3,)),
-        ((2, 3, 4), (3, 4)),
-        ((2, 3, 4), (3, 4, 2)),
-    ],
-)
-def test_matmul_of_what_does_not_fit_is_a_value_error(shape_a, shape_b):
-    with pytest.raises(ValueError, match=r"matmul|operands could not be broadcast"):
-        ag.matmul(leaf(shape_a), leaf(shape_b))
 
 
 @pytest.mark.parametrize(
@@ -121,20 +98,6 @@ def test_matmul_of_what_does_not_fit_names_shapes_and_axes(shape_a, shape_b, mes
     for a, b in ((Tensor(one), Tensor(two)), (Tensor(one), two), (one, Tensor(two))):
         with pytest.raises(ValueError, match=re.escape(f"matmul of shapes {shape_a} and {shape_b}: {message}")):
             a @ b
-
-
-def test_matmul_of_views():
-    """Transposed, strided, reversed and read-only factors."""
-    a, b = normal((2, 4, 6)), normal((6, 4))
-    a.flags.writeable = b.flags.writeable = False
-    for function in (
-        lambda a, b: ag.matmul(a.swapaxes(1, 2), b.T),
-        lambda a, b: a[:, ::2, ::-1] @ b,
-        lambda a, b: a[:, :, ::2] @ b[1::2, ::-1],
-        lambda a, b: a.transpose(1, 0, 2) @ b @ b.T,
-        lambda a, b: ag.broadcast_to(a[:, :1], (2, 5, 6)) @ b,
-    ):
-        check_gradients(function, a, b)
 
 
 def ranks_of_products(monkeypatch, a, b):
@@ -177,37 +140,6 @@ def test_matmul_of_integers():
 # ---- linear ----
 
 
-def composed_linear(x, weight, bias=None):
-    y = ag.matmul(x, weight.T)
-    return y if bias is None else y + bias
-
-
-@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3), (2, 1, 4, 3), (0, 3), (2, 0, 3)])
-@pytest.mark.parametrize("outputs", [1, 5, 0])
-@pytest.mark.parametrize("with_bias", [False, True])
-def test_linear(shape, outputs, with_bias):
-    arrays = [normal(shape), normal((outputs, 3), seed=1), *([normal(outputs, seed=2)] if with_bias else [])]
-    check_gradients(ag.linear, *arrays)
-    tensors = [Tensor(a) for a in arrays]
-    np.testing.assert_allclose(ag.linear(*tensors).data, composed_linear(*tensors).data, rtol=1e-13, atol=1e-14)
-
-
-def test_linear_without_inputs():
-    check_gradients(ag.linear, np.zeros((4, 0)), np.zeros((2, 0)), [1.0, 2.0])
-
-
-def test_linear_equals_its_plain_composition():
-    arrays = normal((2, 4, 3)), normal((5, 3), seed=1), normal(5, seed=2)
-    cotangent = normal((2, 4, 5), seed=3)
-    results = []
-    for function in (ag.linear, composed_linear):
-        leaves = [Tensor(a, requires_grad=True) for a in arrays]
-        function(*leaves).backward(cotangent)
-        results.append([t.grad.data for t in leaves])
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
-
-
 @pytest.mark.parametrize("needed", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1)])
 def test_linear_with_some_gradients(needed):
     tensors = [
@@ -220,15 +152,6 @@ def test_linear_with_some_gradients(needed):
     assert [t.grad is not None for t in tensors] == [bool(n) for n in needed]
 
 
-def test_linear_of_views():
-    check_gradients(
-        lambda x, w, b: ag.linear(x.swapaxes(0, 1)[::2], w[::-1, 1:], b[::-1]),
-        normal((2, 4, 3)),
-        normal((5, 4)),
-        normal(5),
-    )
-
-
 def test_linear_promotes_dtypes():
     x, w, b = leaf((2, 3), dtype=np.float32), leaf((4, 3), dtype=np.float32), leaf((4,), dtype=np.float64)
     y = ag.linear(x, w, b)
@@ -236,14 +159,6 @@ def test_linear_promotes_dtypes():
     y.sum().backward()
     assert [t.grad.dtype for t in (x, w, b)] == [np.float32, np.float32, np.float64]
     assert ag.linear(x, w, b.astype(np.float16)).dtype == np.float32
-
-
-def test_linear_does_not_write_into_its_arguments():
-    x, w, b = normal((1, 3)), normal((3, 3)), normal(3)
-    copies = [a.copy() for a in (x, w, b)]
-    ag.linear(x, w, b)
-    for array, copy in zip((x, w, b), copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
 
 
 @pytest.mark.parametrize(
@@ -320,27 +235,14 @@ SUMS = [
 ]
 
 
-@pytest.mark.heavy
-@parametrize_some(("subscripts", "shapes"), SUMS, keep=range(0, len(SUMS), 2))
-def test_einsum(subscripts, shapes):
+@pytest.mark.parametrize(("subscripts", "shapes"), SUMS)
+def test_values_of_einsum_are_numpys(subscripts, shapes):
     arrays = [normal(shape, seed=i) for i, shape in enumerate(shapes)]
     y = ag.einsum(subscripts, *arrays)
     if subscripts != "...->":  # NumPy refuses to sum over the axes of an ellipsis
         expected = np.einsum(subscripts, *arrays)
         assert y.shape == expected.shape
         np.testing.assert_allclose(y.data, expected, rtol=1e-13, atol=1e-14)
-    check_gradients(lambda *xs: ag.einsum(subscripts, *xs), *arrays)
-    for i in range(len(arrays)):
-
-        def one(x, i=i):
-            return ag.einsum(subscripts, *arrays[:i], x, *arrays[i + 1 :])
-
-        check_gradients(one, arrays[i])
-
-
-def test_einsum_of_one_tensor_several_times():
-    check_gradients(lambda x: ag.einsum("ij,ij->i", x, x), normal((2, 3)))
-    check_gradients(lambda x: ag.einsum("ij,kj,ij->ik", x, x, x), normal((2, 3)))
 
 
 def test_einsum_saves_only_what_it_needs():

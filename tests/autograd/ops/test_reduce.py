@@ -8,7 +8,6 @@ import pytest
 import autograd as ag
 from autograd import Tensor
 from tests.helpers.leaves import check_gradients
-from tests.helpers.marks import parametrize_some
 
 # shape and axis
 REDUCTIONS = [
@@ -43,12 +42,8 @@ def logsumexp(x, axis=None, keepdims=False):
     return np.log(np.exp(x).sum(axis=axis, keepdims=keepdims))
 
 
-@pytest.mark.heavy
-@parametrize_some(
-    ("shape", "axis", "keepdims"),
-    [(*each, keepdims) for each in REDUCTIONS for keepdims in (False, True)],
-    keep=[2 * place + place % 2 for place in range(len(REDUCTIONS))],
-)
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), REDUCTIONS)
 @pytest.mark.parametrize(
     ("function", "reference"),
     [
@@ -60,17 +55,15 @@ def logsumexp(x, axis=None, keepdims=False):
         (ag.logsumexp, logsumexp),
     ],
 )
-def test_reductions(function, reference, shape, axis, keepdims):
+def test_values_are_numpys(function, reference, shape, axis, keepdims):
     x = normal(shape)
     if shape == () and axis == -1 and reference in (np.mean, np.var):
         with pytest.raises(np.exceptions.AxisError):  # NumPy's sum and max allow this axis, its mean does not
             function(x, axis=axis)
         return
-    y = function(Tensor(x), axis=axis, keepdims=keepdims)
-    expected = reference(x, axis=axis, keepdims=keepdims)
+    y, expected = function(Tensor(x), axis=axis, keepdims=keepdims), reference(x, axis=axis, keepdims=keepdims)
     assert y.shape == np.shape(expected)
     np.testing.assert_allclose(y.data, expected, rtol=1e-13, atol=1e-15)
-    check_gradients(lambda x: function(x, axis, keepdims=keepdims), x)
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "var", "max", "min"])
@@ -96,12 +89,6 @@ def test_sum_of_nothing(axis):
     y = ag.sum(leaf(np.ones((0, 3))), axis=axis)
     np.testing.assert_array_equal(y.data, np.ones((0, 3)).sum(axis=axis))
     check_gradients(lambda x: ag.sum(x, axis), np.ones((0, 3)))
-
-
-@pytest.mark.parametrize("function", [ag.mean, ag.var, ag.max, ag.min, ag.logsumexp, ag.softmax, ag.log_softmax])
-def test_zero_rows(function):
-    check_gradients(lambda x: function(x, axis=1), np.ones((0, 3)))
-    check_gradients(lambda x: function(x, axis=-1), np.ones((2, 0, 3)))
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
@@ -142,7 +129,6 @@ def test_mean_of_integers():
 def test_var_ddof(ddof, axis):
     x = normal((3, 4, 2))
     np.testing.assert_allclose(ag.var(x, axis, ddof=ddof).data, np.var(x, axis=axis, ddof=ddof), rtol=1e-13)
-    check_gradients(lambda x: ag.var(x, axis, ddof=ddof), x)
 
 
 def test_var_of_large_numbers():
@@ -216,7 +202,6 @@ def test_softmax(function, shape, axis):
     y = np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
     expected = y if function is ag.softmax else np.log(y)
     np.testing.assert_allclose(function(Tensor(x), axis=axis).data, expected, rtol=1e-13, atol=1e-15)
-    check_gradients(lambda x: function(x, axis=axis), x)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
