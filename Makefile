@@ -111,7 +111,7 @@ fuzz: $(VENV)/.installed-test
 
 # Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
 bench-gpu:
-	$(PYTHON) benchmarks/gpu.py $(if $(PEER),--peer $(PEER))
+	$(PYTHON) studies/benchmarks/gpu.py $(if $(PEER),--peer $(PEER))
 
 # CuPy with CUDA's libraries, 2.3 GB, over a stub of the driver: needs gcc and g++, no card
 REAL_CUPY := build/real-cupy/venv

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from minitf.learn.exercise import ALL
+from additions.course.exercise import ALL
 from tests.helpers.browser import browser
 
 ROOT = Path(__file__).parent.parent

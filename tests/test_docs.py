@@ -18,7 +18,9 @@ from tests.helpers.definitions import names_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = sorted(each.parent for package in ("autograd", "minitf") for each in (ROOT / package).glob("*/__init__.py"))
+ROOMS = sorted(
+    each.parent for package in ("autograd", "minitf", "additions") for each in (ROOT / package).glob("*/__init__.py")
+)
 READ = {"autograd/ops", "minitf/data", "minitf/decoding", "minitf/model", "minitf/training"}  # the core
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^<!-- (picture)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
 
@@ -104,7 +106,7 @@ def modules(code):
 def test_blocks_run_in_an_installed_copy(page):
     """They import nothing that stands beside the packages, but for the chapter about a file of examples/."""
     imported = {name for language, code in blocks(page) if language == "python" for name in modules(code)}
-    beside = {path.stem for path in ROOT.iterdir()} - {"autograd", "minitf"}
+    beside = {path.stem for path in ROOT.iterdir()} - {"autograd", "minitf", "additions"}
     assert imported & beside == ({"examples"} if page.name == "14-one-file.md" else set())
 
 
@@ -139,7 +141,7 @@ def test_links_lead_somewhere(page):
 def flags():
     """The flags of each command."""
     found = {name: {*flags_of_command(function)} for name, (function, _) in COMMANDS.items()}
-    found["learn"] |= {*flags_of_command("learn_path.main")}  # minitf learn build
+    found["learn"] |= {*flags_of_command("additions.course.build_command.main")}  # minitf learn build
     return found
 
 
@@ -165,6 +167,6 @@ def test_names_in_files_exist(page):
 
 @pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
 def test_files_named_exist(page):
-    rooms = "autograd|minitf|tests|benchmarks|recipes|examples|docs|tools"
+    rooms = "autograd|minitf|additions|tests|studies|examples|docs"
     for name in re.findall(rf"`((?:{rooms})/[\w./-]*)`", page.read_text(encoding="utf-8")):
         assert (ROOT / name).exists(), f"{page.name} names {name}"

@@ -7,13 +7,18 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [path for folder in ("autograd", "minitf") for path in (ROOT / folder).rglob("*.py")]
+SOURCES = [
+    path
+    for folder in ("autograd", "minitf", "additions")
+    for path in (ROOT / folder).rglob("*.py")
+    if "tests" not in path.parts and path.name != "conftest.py"
+]
 PAGES = [
     *(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"),  # which tells what was said before
     *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("*/README.md"),
     *ROOT.glob("*/*/README.md"),
-    *(path for folder in ("autograd", "minitf") for path in (ROOT / folder).rglob("web/*.*")),
+    *(path for folder in ("autograd", "minitf", "additions") for path in (ROOT / folder).rglob("web/*.*")),
 ]
 TRANSLATED = {  # literal translations, and what to write
     "of one's own": "your own …",
@@ -48,7 +53,7 @@ TRANSLATED = {  # literal translations, and what to write
     "put to the test": "tested",
 }
 NO_SUBJECT = re.compile(r"(What|Of|As|How|Which|From|Where|When|With|Without|By|For|On|If|Also)\b")
-STEPS = "minitf/learn/path/"  # programs of learners and their checks, which the text of a step explains
+STEPS = "additions/course/path/"  # programs of learners and their checks, which the text of a step explains
 
 
 def test_no_phrase_is_translated_word_for_word():

@@ -3,9 +3,9 @@
 import pytest
 
 import autograd as ag
+from additions.course.exercise import BUG_EXERCISES
 from autograd.engine import Op
 from autograd.ops import arithmetic
-from minitf.learn.exercise import BUG_EXERCISES
 from tests.mutants import __main__ as command
 from tests.mutants import checks, run
 from tests.mutants.checks import NETWORKS, ROOT, Finding, run_tests

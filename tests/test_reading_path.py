@@ -44,4 +44,4 @@ def test_the_program_sees_what_runs(recorded):
         ("step", "minitf/training/optim.py"),
     ):
         assert file in recorded[name]
-        assert "minitf/learn/" not in recorded[name]
+        assert "additions/course/" not in recorded[name]

@@ -12,10 +12,10 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"errors"},
         {"config", "system"},
         {"data", "storage", "model"},
-        {"decoding", "evaluation", "parallel", "interchange"},
+        {"decoding", "evaluation", "parallel"},
         {"corpora", "fast", "training"},
         {"translation"},
-        {"report", "learn", "run"},
+        {"run"},
         {"app"},
     ],
     "autograd": [
@@ -39,21 +39,15 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/__init__.py: __getattr__",
         "minitf/__init__.py: __getattr__",
         "minitf/__main__.py: main",
-        "minitf/app/commands.py: main",
-        "minitf/app/completion.py: flags_of_command",
+        "minitf/app/arguments.py: function_of",
         "minitf/app/completion.py: main",
     },
-    "the checks of one exercise": {"minitf/learn/judge.py: judge"},
     "start-up: --help and wrong flags are answered without NumPy": {
         "minitf/app/arguments.py: list_presets",
-        "minitf/app/learn_path.py: _demo",
         "minitf/app/models.py: export_model",
         "minitf/app/models.py: import_model",
         "minitf/app/models.py: pack",
         "minitf/app/models.py: shortlist",
-        "minitf/app/pages.py: page",
-        "minitf/app/pages.py: report",
-        "minitf/app/pages.py: step",
         "minitf/app/score.py: bleu",
         "minitf/app/train.py: main",
         "minitf/app/train.py: read_train_args",
@@ -103,7 +97,7 @@ def imports_in(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
-            for alias in node.names:  # `from minitf.report import chart` imports a module, too
+            for alias in node.names:  # `from additions.pages import chart` imports a module, too
                 name = f"{node.module}.{alias.name}"
                 yield name if is_module(name) else str(node.module)
 

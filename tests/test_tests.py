@@ -25,7 +25,6 @@ ACROSS = {  # tests that belong to no single file, and why
     "minitf/app/test_messages.py": "what all commands say about careless input",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/fast/test_packed_decoding.py": "decoding with weights of 8 and 16 bits, over decoder and search",
-    "minitf/learn/conformance/test_against_pytorch.py": "what others write with PyTorch",
     "minitf/model/test_second_order.py": "the curvature of the whole loss, from autograd.functional",
     "minitf/model/test_against_pytorch.py": "the whole model",
     "autograd/fast/test_plain_equals_fast.py": "every implementation against the op that it replaces",
@@ -33,7 +32,6 @@ ACROSS = {  # tests that belong to no single file, and why
     "autograd/ops/test_loss.py": "the losses of nn.py, and of autograd/fast/fused.py",
     "minitf/model/test_compiled_kernels.py": "the whole model",
     "minitf/model/test_gradients.py": "the gradients of all layers and models",
-    "minitf/report/test_run_report.py": "the page of a run, while runs go on, end and fail",
     "minitf/test_on_gpu.py": "everything on the CUDA backend, emulated or real",
     "minitf/test_on_real_cupy.py": "whole commands on the real CuPy over a stub of CUDA",
     "minitf/training/test_data_parallel_runs.py": "whole data-parallel jobs, as commands",
@@ -154,7 +152,7 @@ def test_names_are_taken_from_where_they_are_defined():
 @pytest.mark.heavy
 def test_a_run_in_which_everything_is_skipped_fails(tmp_path):
     (tmp_path / "test_it.py").write_text("import pytest\n\ndef test_it():\n    pytest.skip('no luck')\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", f"--rootdir={tmp_path}", tmp_path]
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", f"--rootdir={tmp_path}", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT})
     assert "SKIPPED 1: no luck" in done.stdout
     assert done.returncode != 0

@@ -1,12 +1,10 @@
-"""Tools to inspect a training step: pictures of the graph, profiles of time and memory, a page of every op.
+"""Tools to inspect a training step: pictures of the graph, profiles of time and memory.
 
 draw(loss, "graph.html", model.named_parameters())
 
 with profile(model, optimizer=optimizer.step) as p:
     …a training step…
 print(p)
-
-step_page(loss_of_batch, "step.html")
 
 with anomaly_mode():
     …raises an error at the line that produces the first NaN…
@@ -15,7 +13,6 @@ with anomaly_mode():
 from autograd.inspect.anomaly import AnomalyError, anomaly_mode
 from autograd.inspect.graph import Graph, Node, draw, graph
 from autograd.inspect.memory_profile import Memory, memory
-from autograd.inspect.step import step_page
 from autograd.inspect.time_profile import Profile, profile
 
 __all__ = [
@@ -29,5 +26,4 @@ __all__ = [
     "graph",
     "memory",
     "profile",
-    "step_page",
 ]

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from additions.pages.html import asset, dagre, html_page, to_json
 from autograd.engine import Op
 from autograd.functional import ancestors
-from autograd.inspect.page import asset, dagre, html_page, to_json
 from autograd.inspect.sources import kind_of
 from autograd.inspect.text import readable_array, readable_bytes, readable_place
 from autograd.safety import owner_of

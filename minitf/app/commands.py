@@ -7,9 +7,8 @@ respond immediately. All other imports are at the top of their files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
-from minitf.app.arguments import version
+from minitf.app.arguments import function_of, version
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.process import require_numpy, uninterrupted
 
@@ -25,7 +24,7 @@ GROUPS = {
         "translate": ("translate.main", "translate or parse text with a trained run"),
         "shortlist": ("models.shortlist", "estimate translations of vocabulary pieces, for translate --shortlist"),
         "pack": ("models.pack", "copy the files that a run needs to translate or to be resumed elsewhere"),
-        "page": ("pages.page", "write a trained model as a page that translates in a browser"),
+        "page": ("additions.pages.commands.page", "write a trained model as a page that translates in a browser"),
     },
     "Evaluate and inspect": {
         "bleu": (
@@ -33,8 +32,8 @@ GROUPS = {
             "score translations: seven definitions of BLEU, with signatures and confidence intervals",
         ),
         "parse": ("score.parse", "score trees like EVALB, tokenize text, write the built-in treebank"),
-        "report": ("pages.report", "write report.html, the learning curves of a run"),
-        "step": ("pages.step", "write step.html, an interactive page of one training step"),
+        "report": ("additions.pages.commands.report", "write report.html, the learning curves of a run"),
+        "step": ("additions.pages.commands.step", "write step.html, an interactive page of one training step"),
     },
     "Models of other programs": {
         "import": (
@@ -45,7 +44,7 @@ GROUPS = {
     },
     "Learn, and shell completion": {
         "learn": (
-            "learn.main",
+            "additions.course.commands.main",
             "exercises: write backward passes and have them checked, find bugs",
         ),
         "completion": ("completion.main", "print a completion script for bash and zsh"),
@@ -76,8 +75,7 @@ def main(argv: Sequence[str]) -> int | None:
         if name not in WITHOUT_NUMPY:
             require_numpy()
         with uninterrupted():
-            module, _, function = COMMANDS[name][0].partition(".")
-            command = getattr(import_module(f"minitf.app.{module}"), function)
+            command = function_of(COMMANDS[name][0])
         return command(rest)
     else:
         raise UserError(

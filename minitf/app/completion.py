@@ -6,9 +6,8 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from importlib import import_module
 
-from minitf.app.arguments import ALL
+from minitf.app.arguments import ALL, function_of
 from minitf.app.command_line import ArgumentParser
 
 SCRIPT = """\
@@ -48,8 +47,7 @@ def flags_of_command(function: str) -> list[str]:
     """List the flags in the help of a command.  function: as in `COMMANDS`"""
     if function == "completion.main":
         return ["--help"]
-    module, _, name = function.partition(".")
-    command = getattr(import_module(f"minitf.app.{module}"), name)
+    command = function_of(function)
     printed = io.StringIO()
     for words in (["--help"], [ALL]) if function == "train.main" else (["--help"],):
         with redirect_stdout(printed), suppress(SystemExit):

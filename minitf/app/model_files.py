@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+from additions.interchange.formats import is_foreign, read_foreign, write_foreign
+from additions.interchange.huggingface import PREFIX, downloaded
+from additions.interchange.outgoing import LearnedModel
 from minitf.config.run import decisive_values
 from minitf.data.lexical_table import model_1
 from minitf.data.sentences import Sentences
 from minitf.data.text import read_pairs
 from minitf.errors import UserError
-from minitf.interchange.formats import is_foreign, read_foreign, write_foreign
-from minitf.interchange.huggingface import PREFIX, downloaded
-from minitf.interchange.outgoing import LearnedModel
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
 from minitf.storage.locked_run import LockedRun

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from additions.parsing.evalb import Parameters, read_parameters, score_trees
+from additions.parsing.trees import tokenize
 from minitf.app.arguments import add_options_of
 from minitf.app.command_line import ArgumentParser
 from minitf.corpora.built_in import built_in_treebank, write_treebank
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
-from minitf.evaluation.evalb import Parameters, read_parameters, score_trees
-from minitf.evaluation.trees import tokenize
 from minitf.system.process import say, uninterrupted
 
 # ---- minitf bleu OUTPUT REFERENCE ----
@@ -25,7 +25,7 @@ def bleu(argv: Sequence[str]) -> None:
     """Read the two files and print all BLEU scores."""
     given = bleu_parser().parse_args(argv)
     with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from minitf.evaluation.bleu_card import bleu_card, looks_tokenized, render
+        from studies.bleu_card import bleu_card, looks_tokenized, render
     if given.resamples < 1:
         raise UserError(f"--resamples {given.resamples} is too small for an interval; choose 1 or more, such as 1000")
     hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))

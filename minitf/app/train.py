@@ -60,9 +60,9 @@ def train_run(
 ) -> int:
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     with uninterrupted():
-        from minitf.report.run_page import RunReport
+        from additions.pages.run_page import RunReport
+        from additions.parsing.final_tree_scores import score_trees
         from minitf.run.final_scores import score_translations
-        from minitf.run.final_tree_scores import score_trees
         from minitf.run.resume import resume
         from minitf.run.start import start
         from minitf.training.loop import train

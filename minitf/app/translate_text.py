@@ -15,6 +15,8 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from additions.pages.attention_writer import AttentionWriter
+from additions.parsing.parser import Parser
 from minitf.app.aligned_texts import ALIGNED, read_aligned_texts
 from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
@@ -26,14 +28,12 @@ from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError, shortened
 from minitf.evaluation.metrics import bleu, chrf, exact_match
-from minitf.report.attention_writer import AttentionWriter
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
 from minitf.system import portable
 from minitf.system.files import os_errors_explained
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
-from minitf.translation.parser import Parser
 from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]

@@ -3,7 +3,7 @@
 The corpus holds English number words, dates, clock times, prices and sentences with them, and their German. It is real
 translation: German puts the ones before the tens and the verb last in a clause, and inflects nearly every word. The
 trees have traces and function tags. Both are read without network and are the same on every machine;
-`tools/make_corpus` holds the grammars, and draws other and larger corpora from them.
+`studies/make_corpus` holds the grammars, and draws other and larger corpora from them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from additions.parsing.trees import Tree, trees_of
 from minitf.errors import UserError
-from minitf.evaluation.trees import Tree, trees_of
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import make_folder, write_atomically
 
@@ -123,7 +123,7 @@ def _first(whole: Splits[Item], **sizes: int) -> Splits[Item]:
         if size > len(items):
             raise UserError(
                 f"{name}={size} is more than the {len(items)} that are built in; ask for fewer, "
-                "or draw more from the grammar with tools/make_corpus of the source distribution"
+                "or draw more from the grammar with studies/make_corpus of the source distribution"
             )
         parts[part] = items[:size]
     return Splits(**parts)

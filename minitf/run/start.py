@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from additions.parsing.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
+from additions.parsing.trees import Tree
 from minitf.config import RunConfig
 from minitf.config.run import decisive_values
 from minitf.config.run_settings import PathPair
@@ -21,8 +23,6 @@ from minitf.data.prepared_folder import load_prepared
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, sized
 from minitf.errors import UserError
-from minitf.evaluation.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
-from minitf.evaluation.trees import Tree
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer

@@ -12,13 +12,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from additions.parsing.aligned_text import prepare_texts, read_splits
 from minitf.config import RunConfig
 from minitf.config.run_settings import PathPair
 from minitf.data.datasets import find
 from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
-from minitf.evaluation.aligned_text import prepare_texts, read_splits
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import open_regular, os_errors_explained
 from minitf.system.process import Say

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from additions.interchange.formats import is_foreign, read_foreign
 from autograd.devices import get_backend
 from autograd.fast import cpu_kernels, kernels_on
 from minitf.config import RunConfig
 from minitf.config.run import check_precision, edits
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
-from minitf.interchange.formats import is_foreign, read_foreign
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints

@@ -26,23 +26,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from additions.interchange.formats import read_foreign, write_foreign
+from additions.interchange.tests.fairseq_model import ARGS, write_fairseq
+from additions.interchange.tests.foreign_files import write_ctranslate2, write_intgemm
+from additions.interchange.tests.foreign_models import learned_model
+from additions.pages.learning_curves import LogSeries
+from additions.pages.run_page import FINISHED, run_page
+from additions.pages.tests.pages import records
 from minitf.config import PRESETS
 from minitf.data.lexical_table import LexicalTable
 from minitf.data.piece_vocabulary import VocabularyPair
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.interchange.formats import read_foreign, write_foreign
-from minitf.report.learning_curves import LogSeries
-from minitf.report.run_page import FINISHED, run_page
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config, save_config
 from minitf.training.state import TrainState
-from tests.helpers.fairseq_model import ARGS, write_fairseq
-from tests.helpers.foreign_files import write_ctranslate2, write_intgemm
-from tests.helpers.foreign_models import learned_model
-from tests.helpers.pages import records
 from tests.helpers.runs import check
 
 FOUND = Path(__file__).with_name("found")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minitf.report import run_page
+from additions.pages import run_page
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import ReportingFile
 from tests.helpers.runs import Ground, call, check, start_or_resume

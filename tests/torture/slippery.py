@@ -25,9 +25,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from additions.pages import run_page
 from minitf.app import commands
 from minitf.errors import UserError
-from minitf.report import run_page
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.system import failures, writing
 from minitf.system.process import run_command

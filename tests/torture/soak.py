@@ -26,9 +26,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from additions.pages import run_page
 from autograd.fast import cpu_kernels
 from minitf.app import commands
-from minitf.report import run_page
 from minitf.system.process import run_command
 from tests.helpers.runs import Child, Ground, check, flip, prepared_ground, start_or_resume
 from tests.torture import slippery

@@ -18,7 +18,7 @@ import numpy as np
 from sphinx.application import Sphinx
 
 import autograd as ag
-from autograd.inspect import step_page
+from additions.pages.step import step_page
 
 BOOK = Path(__file__).parents[1]
 DRAWING = re.compile(r"^!\[(?P<title>[^]]*)\]\((?P<name>[\w-]+\.svg)\)$", re.MULTILINE)

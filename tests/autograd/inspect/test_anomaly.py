@@ -294,21 +294,19 @@ def test_a_gradient_written_over_what_was_saved_did_not_go_in():
 PLAIN = """
 import numpy as np
 import autograd as ag
-from autograd.inspect import AnomalyError, anomaly_mode, graph, memory, profile, step_page
+from autograd.inspect import AnomalyError, anomaly_mode, graph, memory, profile
 
 x = ag.Tensor(np.ones(3), requires_grad=True)
 with memory() as m, profile() as p:
     ag.exp(x).sum().backward()
 assert "script.py:8" in str(m), m
 assert {"Exp", "Sum"} <= {row.name for row in p.rows()}
-step_page(lambda: (x * x).sum(), "step.html")
-assert '"line":11' in open("step.html", encoding="utf-8").read()
 assert len(graph(ag.exp(x)).html()) > 1000
 try:
     with anomaly_mode(), np.errstate(all="ignore"):
         ag.log(x - 1)
 except AnomalyError as error:
-    assert error.where[1] == 16, error
+    assert error.where[1] == 14, error
 """
 
 

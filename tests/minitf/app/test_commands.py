@@ -124,7 +124,7 @@ def test_nothing_advises_to_install_somebody_elses_package():
     advice = re.compile(r"""pip install (-\S+ )*['"]?(minitf|autograd)(?![\w-])""")
     assert all(map(advice.search, ("pip install 'minitf[plot]'", "pip install minitf", "pip install -q autograd")))
     kinds = {".py", ".md", ".toml", ".sh", ".yml", ".cu", ".js"}
-    places = ("autograd", "minitf", "tests", "docs", "benchmarks", "recipes", "examples")
+    places = ("autograd", "minitf", "tests", "docs", "additions", "studies", "examples")
     files = [*ROOT.glob("*"), *(path for place in places for path in (ROOT / place).rglob("*"))]
     texts = [path for path in files if path.is_file() and (path.suffix in kinds or path.name == "Makefile")]
     assert len(texts) > 200

@@ -47,4 +47,4 @@ def test_every_flag_is_known():
         found = flags_of_command(function)
         every = {flag.name for flag in flags_of(config_class) if not flag.field.metadata["positional"]}
         assert every <= set(found), every - set(found)
-    assert "--output" in flags_of_command("pages.report")
+    assert "--output" in flags_of_command("additions.pages.commands.report")

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from additions.interchange.formats import WRITERS, write_foreign
+from additions.interchange.tests.foreign_models import learned_model, write_run
+from additions.pages.commands import report as report
 from minitf.app.models import FORMATS, export_model, import_model, pack, shortlist
-from minitf.app.pages import report as report
 from minitf.app.train import main as train
 from minitf.app.translate import main as translate
 from minitf.app.translate_text import learned_built_in_corpus
@@ -20,13 +22,11 @@ from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
-from minitf.interchange.formats import WRITERS, write_foreign
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.run_directory import RunDirectory, load_config, save_config
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.fake_models import RandomModel
-from tests.helpers.foreign_models import learned_model, write_run
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
 pytestmark = pytest.mark.heavy

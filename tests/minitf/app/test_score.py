@@ -10,9 +10,9 @@ import pytest
 from minitf.app.score import bleu as main
 from minitf.app.score import bleu_parser
 from minitf.app.score import parse as command
-from minitf.evaluation.bleu_card import LANGUAGES, bleu_card
 from minitf.system.process import run_command
-from tests.helpers.bleu import HYPOTHESES, REFERENCES, card
+from studies.bleu_card import LANGUAGES, bleu_card
+from studies.tests.cards import HYPOTHESES, REFERENCES, card
 
 
 @pytest.fixture

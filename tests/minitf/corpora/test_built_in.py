@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from additions.parsing.trees import read_trees
 from minitf.corpora.built_in import (
     SAMPLE_PAIRS,
     SAMPLES,
@@ -18,7 +19,6 @@ from minitf.corpora.built_in import (
     write_treebank,
 )
 from minitf.errors import UserError
-from minitf.evaluation.trees import read_trees
 
 SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
 FEW = {"train_trees": 200, "valid_trees": 20, "test_trees": 30}

@@ -11,6 +11,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import autograd as ag
+from additions.interchange.formats import write_foreign
+from additions.interchange.tests.foreign_models import learned_model
 from minitf.app.models import export_model, import_model
 from minitf.app.train import parse_train_args
 from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
@@ -18,7 +20,6 @@ from minitf.config.model import PAD
 from minitf.config.presets import PRESETS
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
-from minitf.interchange.formats import write_foreign
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import digest_of, freeze, starting_point, starting_point_of_resumed
 from minitf.system.process import run_command
@@ -26,7 +27,6 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.translation.loading import load_learned
 from minitf.translation.translator import Translator
-from tests.helpers.foreign_models import learned_model
 from tests.helpers.imported import MODEL, PAIR
 from tests.helpers.runs import call
 from tests.helpers.small_model import model_with

@@ -116,7 +116,7 @@ def test_an_exercise(windows, tmp_path):
     answer.write_text("while True: pass\n")
     code = (
         "from pathlib import Path\n"
-        "from minitf.learn.exercise import find\nfrom minitf.learn.verdict import judge_file\n"
+        "from additions.course.exercise import find\nfrom additions.course.verdict import judge_file\n"
         f"print(judge_file(find('1'), Path({str(answer)!r}), 0.5, 1.0).message)"
     )
     assert "did not end within 0.5 s, and was stopped" in windows("-c", code)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from additions.pages.attention_page import attention_page
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.errors import UserError
-from minitf.report.attention_page import attention_page
 from minitf.translation.translator import Translator
 from tests.helpers.imported import MODEL, PAIR
 

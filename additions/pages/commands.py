@@ -1,0 +1,149 @@
+"""`minitf report`, `page` and `step`: pages with learning curves, a translating model, and one training step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from minitf.app.command_line import ArgumentParser
+from minitf.errors import UserError
+from minitf.storage.run_directory import LOCK_NAME, RunDirectory
+from minitf.system import portable
+from minitf.system.files import os_errors_explained
+from minitf.system.process import say, uninterrupted
+
+# ---- minitf report RUN ----
+
+
+def report(argv: Sequence[str]) -> None:
+    """Write the page of learning curves, and print its path."""
+    parser = ArgumentParser(prog="minitf report", description="Write a page with the learning curves of a run.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: report.html in RUN)")
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
+        from additions.pages.learning_curves import LogSeries
+        from additions.pages.page import write_page
+        from additions.pages.run_page import FINISHED, RUNNING, STOPPED, run_page
+    directory = RunDirectory.open(given.run)
+    output = given.output or directory.report_path
+    config = directory.config()
+    if not directory.log_path.exists():
+        raise UserError(f"{given.run} has no log, because it was imported or packed; give a run that was trained here")
+    log = LogSeries(directory.log_path)
+    log.read_on()
+    finished = "bleu" in log.newest or log.number("step") >= config.max_steps
+    status = RUNNING if is_training(directory) else FINISHED if finished else STOPPED
+    write_page(output, run_page(log, config, str(given.run), status), chosen=given.output is not None)
+    print(output)
+
+
+def is_training(directory: RunDirectory) -> bool:
+    """Return whether a process holds the run's lock."""
+    place = directory.path / LOCK_NAME
+    if not place.exists():
+        return False
+    with os_errors_explained(f"look at {place}"):
+        descriptor = os.open(place, os.O_RDONLY | portable.NONBLOCK)  # it might be a pipe
+    try:
+        portable.lock(descriptor, shared=True)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+# ---- minitf page RUN ----
+
+
+def page(argv: Sequence[str]) -> None:
+    """Write the page, and print its path."""
+    parser = ArgumentParser(
+        prog="minitf page",
+        description="Write a trained model as a page that translates in a browser, in one self-contained file. The "
+        "page shows how the model and its search work.",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: translator.html)")
+    parser.add_argument(
+        "--weights",
+        choices=("int8", "float16", "float32"),
+        default="int8",
+        help="number format of the weights (default: %(default)s, the smallest); float32 gives minitf's translations",
+    )
+    parser.add_argument(
+        "--sentence",
+        action="append",
+        metavar="TEXT",
+        help="sentence to offer, before some sentences of the validation text; the first one is translated when the "
+        "page opens; may be given several times",
+    )
+    parser.add_argument(
+        "--checkpoints",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also include N checkpoints of the run, each as large as the model, with a slider over training",
+    )
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
+        from additions.pages.page import write_page
+        from additions.pages.translator_page import example_sentences, spread, translator_page
+        from minitf.storage.checkpoints import Checkpoints
+        from minitf.translation.loading import load_learned
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    learned = load_learned(given.run, warn=warn)
+    steps = Checkpoints(RunDirectory(given.run).checkpoints_path).steps()
+    earlier = {step: load_learned(given.run, checkpoint=step, warn=warn) for step in spread(steps, given.checkpoints)}
+    sentences = [*dict.fromkeys([*(given.sentence or ()), *example_sentences(given.run, learned.vocabulary)])]
+    text = translator_page(learned, str(given.run), sentences, weights=given.weights, earlier=earlier)
+    output = given.output or Path("translator.html")
+    write_page(output, text, chosen=given.output is not None)
+    say(f"{len(text.encode()) / 1e6:.2f} MB")
+    print(output)
+
+
+# ---- minitf step [RUN] ----
+
+
+def step(argv: Sequence[str]) -> None:
+    """Write the page, and print its path."""
+    parser = ArgumentParser(
+        prog="minitf step",
+        description="Record one training step (forward, backward and Adam), and write it as an interactive page: the "
+        "graph, the arrays and source lines of every op, gradients, and memory.",
+    )
+    parser.add_argument(
+        "run",
+        type=Path,
+        nargs="?",
+        metavar="RUN",
+        help="run directory (default: a small model on the built-in corpus)",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: step.html)")
+    parser.add_argument(
+        "--pair",
+        nargs=2,
+        action="append",
+        metavar=("SOURCE", "TARGET"),
+        help="a sentence and its translation, instead of three from the corpus; may be given several times",
+    )
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
+        from additions.pages.single_step import default_step, step_of_run
+        from minitf.system.process import set_up_device
+    set_up_device(None)
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    step = default_step(given.pair) if given.run is None else step_of_run(given.run, warn, given.pair)
+    output = given.output or Path("step.html")
+    loss, _ = step.write_page(output, chosen=given.output is not None)
+    say(f"loss {loss.item() / step.batch.target_tokens:.4f} a token")
+    print(output)

@@ -1,0 +1,165 @@
+"""A page that translates: the trained model with its vocabulary, its search and its attention in one HTML file.
+
+page = translator_page(load_learned(Path("runs/x")), "runs/x", ["the cat sat on the mat"])
+
+The forward pass, the search and the byte-pair encoding are written a second time, in JavaScript, with the names of the
+Python functions: web/translator-*.js. They are those of the paper's model; another architecture is refused.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from additions.pages.page import page
+from autograd.fast.int8 import quantise
+from minitf.config import TransformerConfig
+from minitf.config.model_settings import ComparedSettings, OtherProgramsSettings
+from minitf.data.byte_pairs import byte_pairs
+from minitf.data.prepared import PreparedCorpus
+from minitf.data.prepared_folder import is_prepared
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
+from minitf.decoding.lines import search_of
+from minitf.errors import UserError
+from minitf.model.counting import parameter_shapes
+from minitf.storage.run_directory import RunDirectory
+from minitf.translation.loading import LearnedModel
+
+Weights = Literal["int8", "float16", "float32"]
+
+EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
+"""Sentences to choose from, characters of the longest of them, and lines that are looked at."""
+HALF = 65_504  # the largest number of type float16
+COMPUTED = [
+    *("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings", "norm_epsilon"),
+    *("attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width"),
+]
+"""Fields in which a model may differ from the paper's and still be one that the page computes."""
+
+
+def translator_page(
+    learned: LearnedModel,
+    name: str,
+    sentences: Sequence[str] = (),
+    *,
+    weights: Weights = "int8",
+    earlier: Mapping[int, LearnedModel] = MappingProxyType({}),
+) -> str:
+    """Return the page as HTML.
+
+    name: of the model, for the title
+    sentences: to choose from; the first is translated when the page opens
+    weights: type of the numbers in the page: "int8" is the smallest, with one factor for each row of a matrix;
+        "float32" computes what `minitf translate` does, up to rounding
+    earlier: checkpoints of the same run by their step, for the slider over training
+    Raises: UserError for a task, an architecture or a vocabulary that the page does not have, and for weights that are
+        not finite
+    """
+    config, vocabulary = learned.config, learned.vocabulary
+    if config.task != "translation":
+        raise UserError(f"{name} was trained for {config.task}; a page requires a run that translates")
+    _refuse_other_models(config.model, name)
+    described = {
+        "name": name,
+        "weights": weights,
+        "config": asdict(sized(config.model, vocabulary)),
+        "vocabulary": _described(vocabulary, name),
+        "search": asdict(search_of(config)),
+        "max_source_length": config.max_length - 1,  # max_length counts the EOS of training sentences
+        "sentences": list(sentences),
+        "steps": list(earlier),
+    }
+    described["parameters"], blob = packed(learned, weights)
+    blobs = {"weights": blob} | {f"weights-{step}": packed(each, weights)[1] for step, each in earlier.items()}
+    return page(
+        "translator",
+        f"Translator · {name}",
+        *SCRIPTS,
+        styles=["kind.css"],
+        data={"page": described},
+        blobs={key: zlib.compress(each, 9) for key, each in blobs.items()},
+    )
+
+
+def spread(steps: Sequence[int], count: int) -> list[int]:
+    """Choose at most `count` of the steps, evenly spaced, including the first and the last.
+
+    Raises: UserError for a negative count
+    """
+    if count < 0:
+        raise UserError(f"checkpoints={count} is not a number of checkpoints; choose 0 (none) or more")
+    if count >= len(steps):
+        return list(steps)
+    return [steps[round(i * (len(steps) - 1) / max(1, count - 1))] for i in range(count)]
+
+
+def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
+    """Some sentences of the run's validation text; none where the run does not keep it, as one that was packed."""
+    folder = RunDirectory(run).data_path / "valid"
+    if not is_prepared(folder):
+        return []
+    source = PreparedCorpus.load(folder).source
+    texts = vocabulary.source.decode([source[i].tolist() for i in range(min(LINES, len(source)))])
+    return [text for text in dict.fromkeys(texts) if len(text) <= LONGEST_EXAMPLE][:EXAMPLES]
+
+
+PARTS = ("vocabulary", "model", "search", "beam", "attention", "layer")
+SCRIPTS = ["pieces.js", "heat.js", *(f"translator-{part}.js" for part in PARTS), "translator.js"]
+
+
+def _refuse_other_models(model: TransformerConfig, name: str) -> None:
+    """Raises: UserError for an architecture that is not the paper's"""
+    paper = TransformerConfig()
+    fields = [*ComparedSettings.__dataclass_fields__, *OtherProgramsSettings.__dataclass_fields__, "positions"]
+    for field in fields:
+        value, usual = getattr(model, field), getattr(paper, field)
+        if field not in COMPUTED and value != usual:
+            raise UserError(f"{name} has {field}={value}; the page computes the paper's model, with {field}={usual}")
+
+
+def _described(vocabulary: Any, name: str) -> dict[str, Any]:
+    """Return the pieces with their scores; null for those that no merge makes.
+
+    Raises: UserError for a vocabulary with other rules than byte-pair encoding
+    """
+    found = byte_pairs(vocabulary) if isinstance(vocabulary, Vocabulary) else None
+    if found is None:
+        raise UserError(
+            f"{name} has a vocabulary that is not byte-pair encoding as minitf train learns it; the page cuts text by "
+            "no other rule"
+        )
+    pieces, scores, byte_ids = found
+    return {"pieces": pieces, "scores": scores, "bytes": byte_ids}
+
+
+def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]], bytes]:
+    """Return the parameters: name, shape and type of each, in the order of their bytes; and the bytes.
+
+    A matrix of type int8 is followed by the factors of its rows; vectors are float32, unless all is float16.
+
+    Raises: UserError for numbers that are not finite, or too large for float16
+    """
+    shapes = parameter_shapes(sized(learned.config.model, learned.vocabulary))
+    listed: list[dict[str, Any]] = []
+    parts: list[np.ndarray] = []
+    for name, shape in shapes.items():
+        array = np.ascontiguousarray(learned.weights[name], "<f4")
+        kind = "float32" if weights == "int8" and array.ndim == 1 else weights
+        largest = np.abs(array).max()
+        if not largest <= (HALF if kind == "float16" else np.finfo("f4").max):
+            raise UserError(
+                f"{learned.origin} has {largest} in {name}, which cannot be stored as {kind}; choose --weights "
+                "float32, or train again where the run has diverged"
+            )
+        listed.append({"name": name, "shape": list(shape), "type": kind})
+        if kind == "int8":
+            parts += quantise(array)
+        else:
+            parts.append(array.astype({"float16": "<f2", "float32": "<f4"}[kind]))
+    return listed, b"".join(part.tobytes() for part in parts)
