@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from additions.course import build_command
 from additions.course.exercise import ALL, find
 from additions.course.path.steps import STEPS
 from additions.course.tests.learner.walk import ANSWERS
-from minitf.app import learn_path
 from minitf.app.commands import main
 from minitf.system.process import run_command
 
@@ -151,7 +151,7 @@ def test_watch_checks_again_when_the_file_is_saved(learn, tmp_path, monkeypatch)
         path.write_text(find("1").solution, encoding="utf-8")
         os.utime(path, ns=(0, 1))
 
-    monkeypatch.setattr(learn_path, "time", SimpleNamespace(sleep=save))
+    monkeypatch.setattr(build_command, "time", SimpleNamespace(sleep=save))
     status, text = learn("check", "1", "--watch")
     assert status == 0
     assert text.index("is not written yet") < text.index("waiting for a file to be saved") < text.index("solved")

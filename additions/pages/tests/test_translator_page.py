@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from additions.pages import commands as pages
 from additions.pages.page import write_page
 from additions.pages.tests.pages import Scripts
 from additions.pages.translator_page import example_sentences, packed, spread, translator_page
-from minitf.app import commands, pages
+from minitf.app import commands
 from minitf.config.model import EOS
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.data.vocabulary import Vocabulary, sized
