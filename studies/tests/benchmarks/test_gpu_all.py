@@ -66,7 +66,7 @@ def test_without_a_gpu_the_real_tests_do_not_pass(tmp_path):
     tests = ["tests/autograd/fast/test_cuda.py", "-k", "test_an_index_outside"]
     found = run(tmp_path, Part("kernels", 60, [gpu_all.pytest(tmp_path, "kernels", *tests)], judge_tests))
     if found["verdict"] != "passed":  # no GPU here
-        assert found["verdict"] == "exit 5"  # of tests/conftest.py; pytest's own is 0 where every test is skipped
+        assert found["verdict"] == "exit 5"  # of conftest.py; pytest's own is 0 where every test is skipped
         assert "needs" in found["reasons"][0]
 
 
@@ -78,7 +78,7 @@ def test_a_warning_of_an_import_skips_nothing(tmp_path):
     )
     program = (
         f"import sys, warnings; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; warnings.simplefilter('error'); "
-        "from tests.conftest import why_no_gpu; assert why_no_gpu() is None, why_no_gpu()"
+        "from conftest import why_no_gpu; assert why_no_gpu() is None, why_no_gpu()"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
 
