@@ -61,10 +61,8 @@ def work(folder: Path, run: Path, way: str) -> int:
     source = folder / "source.en"
     source.write_text("".join(" ".join(draw.choices(ENGLISH, k=draw.randint(1, 12))) + "\n" for _ in range(LINES)))
     more = [*WAYS[way], "--threads", os.environ.get("THREADS", "1"), "--quiet", "--format", "jsonl"]
-    for name, also in (("usual", []), ("same-bits", ["--same-bits"])):
-        words = ["translate", str(run), "--input", str(source), "--output", str(folder / name), *more, *also]
-        status = status or run_command(commands.main, words)
-    return status
+    words = ["translate", str(run), "--input", str(source), "--output", str(folder / "translated"), *more]
+    return status or run_command(commands.main, words)
 
 
 def translations(path: Path) -> list[tuple[str, float]]:
@@ -90,13 +88,10 @@ def compared(ours: Path, theirs: Path) -> tuple[str, str]:
         names = [each for each in others if not each.endswith("key.bias")]  # softmax cancels it: its gradient is 0
         apart = max(float(np.abs(weights[each] - others[each]).max()) for each in names)
         trained = f"weights up to {apart:.0e} apart"
-    found = []
-    for kind in ("usual", "same-bits"):
-        pairs = list(zip(translations(ours / kind), translations(theirs / kind), strict=True))
-        texts = sum(one[0] == other[0] for one, other in pairs)
-        equal = all(one == other for one, other in pairs)
-        found.append("same bits" if equal else f"{texts} of {LINES} texts, other scores")
-    return trained, found[0] if found[0] == found[1] else f"{found[0]}; with `--same-bits`, {found[1]}"
+    pairs = list(zip(translations(ours / "translated"), translations(theirs / "translated"), strict=True))
+    texts = sum(one[0] == other[0] for one, other in pairs)
+    equal = all(one == other for one, other in pairs)
+    return trained, "same bits" if equal else f"{texts} of {LINES} texts, other scores"
 
 
 def main() -> int:

@@ -52,7 +52,7 @@ def translate_text(config: TranslateConfig) -> None:
     set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
-        loaded = ("average", "checkpoint", "weights", "same_bits", "device", "precision", "plain", "allow_config_edits")
+        loaded = ("average", "checkpoint", "weights", "device", "precision", "plain", "allow_config_edits")
         translator = Translator.load(
             config.run, *config.more, warn=warn, **{name: getattr(config, name) for name in loaded}
         )

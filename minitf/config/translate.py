@@ -28,7 +28,7 @@ class TranslateConfig(
         check_device(self.device)
         check_precision(self.precision, self.device != "cpu", self.kernels)
         if self.plain:
-            fast = ("threads", "kernels", "same_bits", "shortlist", "alignment", "attention")
+            fast = ("threads", "kernels", "shortlist", "alignment", "attention")
             check_plain(self, fast)
         if self.average is not None and self.checkpoint is not None:
             raise UserError(
@@ -50,7 +50,7 @@ class TranslateConfig(
                 raise UserError(
                     f"score and {name} cannot be combined: score writes no new translations; omit one of them"
                 )
-        for name in ("score", "prefix", "sample", "same_bits"):
+        for name in ("score", "prefix", "sample"):
             if self.shortlist is not None and getattr(self, name):
                 raise UserError(f"shortlist and {name} cannot be combined; omit one of them")
         if self.prefix is not None and self.attention is not None:

@@ -101,11 +101,6 @@ class SearchSettings:
         limit=1000,
     )
     prefix: Path | None = option(None, "forced beginning of each translation: one line, possibly empty, per input line")
-    same_bits: bool = option(
-        False,
-        "make translations and scores independent of the other lines, bit for bit; takes 1.3 to 1.4 times as long on a "
-        "CPU",
-    )
     shortlist: Path | None = option(
         None,
         "lexical table in Marian's format, written by minitf shortlist: consider only the likely target pieces of a "

@@ -42,11 +42,6 @@ class Ensemble:
         return self.members[0].backend
 
     @property
-    def same_bits(self) -> bool:
-        """Whether results do not depend on which sentences are decoded together."""
-        return getattr(self.members[0], "same_bits", False)
-
-    @property
     def source_eos(self) -> bool:
         """Whether sources end with EOS: as the first member reads them."""
         return self.members[0].source_eos

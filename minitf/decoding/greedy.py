@@ -46,15 +46,12 @@ def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None =
     return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
 
 
-def walk(
-    model: Model, source: Array, limits: Array, choose: Choice, **settings: Any
-) -> list[tuple[list[int], list[float]]]:
+def walk(model: Model, source: Array, limits: Array, choose: Choice) -> list[tuple[list[int], list[float]]]:
     """Produce one output for each sentence, token by token; return its tokens and their log-probabilities.
 
     An output ends with EOS, or without at its sentence's limit.
 
     choose: the token that follows, for each sentence that has not ended
-    settings: for the decoder's `start_decoding`
 
     Shapes: source [B, S] token ids with EOS, padded with PAD; limits [B]
     """
@@ -65,7 +62,7 @@ def walk(
     alive = np.arange(len(source))  # [R] the sentence of each row of the state
     newest = np.full(len(source), BOS)  # [R]
     decoder = decoder_of(model)
-    state: IncrementalState = decoder.start_decoding(source, **settings)
+    state: IncrementalState = decoder.start_decoding(source)
     position = 0
     while len(alive):
         position += 1

@@ -52,14 +52,10 @@ class Shortlist:
         """
         return cls(LexicalTable.read(Path(path), vocabulary), vocabulary, **limits)
 
-    def require_usable(self, vocabulary: AnyVocabulary, same_bits: bool) -> None:
-        """Raises: UserError for another vocabulary than the shortlist's, and with `same_bits`"""
+    def require_usable(self, vocabulary: AnyVocabulary) -> None:
+        """Raises: UserError for another vocabulary than the shortlist's"""
         if vocabulary.fingerprint() != self.vocabulary_fingerprint:
             raise UserError("the shortlist was loaded for another vocabulary; load it with the translator's")
-        if same_bits:
-            raise UserError(
-                "a shortlist depends on all sentences of a batch, which same_bits excludes; omit one of them"
-            )
 
     def tokens(self, source: Array) -> Array:
         """The candidates of a batch, ascending, with all special tokens.  Shapes: source int [B, S] -> int64 [C]"""

@@ -49,7 +49,7 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
     checkpoint_layers: of a Transformer: keep, for the backward pass, only the inputs of layers, and compute the layers
         again
     """
-    new: Any = _replaced(module, {})
+    new: Any = module.with_classes(lambda kind: REPLACEMENTS.get(kind, kind))
     if isinstance(new, fast.FastTransformer):
         new.compute_dtype = compute_dtype
         vars(new.encoder)["checkpoints_layers"] = vars(new.decoder)["checkpoints_layers"] = checkpoint_layers
@@ -60,18 +60,6 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
                 if parameter.ndim == 2:
                     reduced.keep(parameter.data, parameter.data.astype(compute_dtype))
     return cast(M, new)
-
-
-def _replaced(module: Module, done: dict[int, Module]) -> Module:
-    """Return the module as the table has it, and all modules in it; `done` holds those that are used twice."""
-    if id(module) not in done:
-        new = done[id(module)] = module.recast(REPLACEMENTS.get(type(module), type(module)))
-        for name, value in vars(new).items():
-            if isinstance(value, Module):
-                setattr(new, name, _replaced(value, done))
-            elif isinstance(value, list):
-                setattr(new, name, [_replaced(each, done) if isinstance(each, Module) else each for each in value])
-    return done[id(module)]
 
 
 # ---- Adam ----

@@ -10,12 +10,14 @@ import numpy as np
 
 import autograd as ag
 from autograd import Tensor
+from autograd.backend import CPU
 from autograd.fast.int8 import Int8Weights
 from autograd.fast.packed import OUTPUTS, PackedWeights, words_of
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast import compiled_layers, compiled_search
 from minitf.model.layers import LayerNorm
+from minitf.model.transformer import Residual
 
 Array = Any
 f4 = np.float32
@@ -46,30 +48,19 @@ class CompiledSearch:
 
     def __init__(self, decoder: Any):
         self.decoder, self.model, config = decoder, decoder.model, decoder.config
-        model, weights, norm_first = decoder.model, decoder.weights, decoder.norm_first
-        self.shape = config.heads, config.head_d_k, config.head_d_v, f4(decoder.scale)
-        activation = ACTIVATIONS[model.decoder.layers[0].feed_forward.activation]
-        self.settings = norm_first, activation, f4(config.norm_epsilon)
+        encoder, layers = decoder.parts.encoder, decoder.parts.decoder.layers
+        norm_first, attention = config.norm == "pre", layers[0].self_attention
+        self.shape = config.heads, config.head_d_k, config.head_d_v, f4(attention.scale)
+        self.settings = norm_first, ACTIVATIONS[layers[0].feed_forward.activation], f4(config.norm_epsilon)
 
-        def products(*parts: Any) -> tuple[Any, ...]:
+        def products(parts: Any) -> tuple[Any, ...]:
             """Weights and biases of each part of the layers."""
-            return tuple(array for part in zip(*parts, strict=True) for array in product([weights[m] for m in part]))
+            return tuple(array for part in zip(*parts, strict=True) for array in product(part))
 
-        encoder: list[Any] = []
-        norms: list[Any] = []
-        for layer in model.encoder.layers:
-            own, ff = layer.self_attention, layer.feed_forward
-            encoder.append((own, own.output, ff.up, ff.down))
-            norms.append((layer.self_attention_residual, layer.feed_forward_residual))
-        self.encoder = *products(*encoder), _norms(norms), _norm(model.encoder.norm if norm_first else None, config)
-        decoder_layers, norms = [], []
-        for layer in model.decoder.layers:
-            own, cross, ff = layer.self_attention, layer.cross_attention, layer.feed_forward
-            decoder_layers.append((own, own.output, cross.query, cross, cross.output, ff.up, ff.down))
-            norms.append((layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual))
-        last = _norm(model.decoder.norm if norm_first else None, config)
-        self.decoder_layers = *products(*decoder_layers), _norms(norms), last
-        self.logits = product([weights[model]])
+        self.encoder = *products(map(_of_encoder, encoder.layers)), _norms(encoder.layers), _last(encoder, config)
+        last = _last(decoder.parts.decoder, config)
+        self.decoder_layers = *products(map(_of_decoder, layers)), _norms(layers), last
+        self.logits = product([decoder.parts.output])
         self.vocabulary = config.vocab_size
 
     def __call__(self, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]] | None:
@@ -114,10 +105,11 @@ class CompiledSearch:
     def _embedding(self, side: str, length: int) -> tuple[Any, Array, Any]:
         """Return the embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
         embedding = getattr(self.model, f"{side}_embedding")
-        rows = getattr(self.model, f"{side}_positions").rows(length, 0, self.decoder.plain_backend)
-        table = embedding.weight.data
-        if self.decoder.packed:
-            table = self.decoder.tables[id(embedding.weight)]
+        rows = getattr(self.model, f"{side}_positions").rows(length, 0, CPU)
+        table = getattr(self.decoder.parts, f"{side}_embedding").table
+        if table is None:
+            table = embedding.weight.data
+        else:
             table = (table.groups, table.factors) if isinstance(table, Int8Weights) else table.groups
         return table, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
 
@@ -153,14 +145,30 @@ def packed(layers: Sequence[PackedWeights]) -> tuple[Any, ...]:
     return *weights, *(np.stack([getattr(each, name) for each in layers]) for name in ("start", "factors"))
 
 
+def _of_encoder(layer: Any) -> tuple[Any, ...]:
+    own, feed_forward = layer.self_attention, layer.feed_forward
+    return own.inward, own.output.product, feed_forward.up.product, feed_forward.down.product
+
+
+def _of_decoder(layer: Any) -> tuple[Any, ...]:
+    cross, (inward, outward, up, down) = layer.cross_attention, _of_encoder(layer)
+    return inward, outward, cross.query.product, cross.inward, cross.output.product, up, down
+
+
 def _norms(layers: Any) -> Array:
     """Shapes: -> [L, norms, 2, D]"""
-    return np.stack([np.stack([_norm(residual.norm) for residual in layer]) for layer in layers])
+    residuals = [[each for each in vars(layer).values() if isinstance(each, Residual)] for layer in layers]
+    return np.stack([np.stack([_norm(residual.norm) for residual in each]) for each in residuals])
 
 
-def _norm(norm: LayerNorm | None, config: Any = None) -> Array:
+def _norm(norm: LayerNorm) -> Array:
     """Shapes: -> [2, D]"""
-    return np.zeros((2, config.d_model), f4) if norm is None else np.stack([norm.weight.data, norm.bias.data])
+    return np.stack([norm.weight.data, norm.bias.data])
+
+
+def _last(stack: Any, config: Any) -> Array:
+    """Shapes: -> [2, D]"""
+    return _norm(stack.norm) if config.norm == "pre" else np.zeros((2, config.d_model), f4)
 
 
 @functools.lru_cache

@@ -7,8 +7,7 @@ masks are.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ import numpy as np
 from autograd.backend import Backend
 
 Array = Any
-Record = Mapping[tuple[str, int], Callable[[np.ndarray], object]]
-"""("encoder", "decoder" or "cross", layer) -> a function that is called with the weights [B, H, T, S] of each call"""
 
 FIRST_POSITIONS = 16
 """Positions that the caches have room for at first; the room doubles when it is full."""
@@ -30,35 +27,28 @@ class DecodingState:
     the search began with; those still searched come first.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        memory: Sequence[Sequence[Array]],
-        memory_mask: Array | None,
-        record: Record | None = None,
-        window: int | None = None,
-        output: Any = None,
-    ):
+    def __init__(self, backend: Backend, memory: Sequence[Sequence[Array]], memory_mask: Array | None, output: Any):
         """memory: keys and values of the source, for each layer of the decoder
-        window: the number of newest positions, the present one included, that a row attends to; None: all
         output: the product that makes logits, which a shortlist makes smaller
 
         Shapes: keys [B, H, S, K], values [B, H, S, d_v], mask bool [B, 1, 1, S]
         """
-        self.backend = backend
+        self.backend, self.output = backend, output
         self.memory_keys, self.memory_values = [keys for keys, _ in memory], [values for _, values in memory]
         self.memory_mask = memory_mask
         self.sentences, self.beams = len(self.memory_keys[0]), 1
         self.length = 0  # positions decoded so far
-        self.window = window
-        self.steps: deque[int] = deque()  # nodes of each position that is attended to, where there is a window
-        self.first_node = 0  # those before it are outside the window
         self.node_count = 0  # nodes of each sentence
         self.keys = [self._with_room(keys[:, :, :0], 0) for keys, _ in memory]  # a layer: [B, H, room, K]
         self.values = [self._with_room(values[:, :, :0], 0) for _, values in memory]  # a layer: [B, H, room, d_v]
         self.ancestors = backend.xp.zeros((self.sentences, 1, 0), bool)  # [B, n, room]: itself and its ancestors
         self.branched = False  # until there are several beams, every node is an ancestor
-        self.record, self.output = record, output
+        self.mask: Array | None = None  # [B, 1, n, nodes], which nodes each row may attend to in this step; None: all
+
+    @property
+    def caches(self) -> list[LayerCache]:
+        """The cache as the layers of the decoder see it."""
+        return [LayerCache(self, layer) for layer in range(len(self.keys))]
 
     @property
     def rows(self) -> int:
@@ -73,52 +63,32 @@ class DecodingState:
     def begin_step(self) -> None:
         """Make a node for each row, which only this row attends to."""
         self.branched |= self.beams > 1
-        if self.window is not None:
-            if len(self.steps) == self.window:
-                self.first_node += self.steps.popleft()
-            self.steps.append(self.beams)
         if self.nodes > self.ancestors.shape[2]:
-            kept = slice(self.first_node, self.node_count)
-            count = kept.stop - kept.start
-            room = max(2 * count, FIRST_POSITIONS * self.beams)
+            count, room = self.node_count, max(2 * self.node_count, FIRST_POSITIONS * self.beams)
             self.keys = [self._with_room(a, room) for a in self.keys]
             self.values = [self._with_room(a, room) for a in self.values]
             grown = self.backend.xp.zeros((self.sentences, self.beams, room), bool)
-            grown[:, :, :count] = self.ancestors[:, :, kept]
-            self.ancestors, self.first_node, self.node_count = grown, 0, count
+            grown[:, :, :count] = self.ancestors[:, :, :count]
+            self.ancestors = grown
         own = True if self.beams == 1 else self.backend.xp.eye(self.beams, dtype=bool)
         self.ancestors[:, :, self.node_count : self.nodes] = own
+        self.mask = self.ancestors[:, None, :, : self.nodes] if self.branched else None
 
     def end_step(self) -> None:
         """Count the nodes of this step, which have their keys and values in every layer."""
         self.node_count += self.beams
         self.length += 1
 
-    def mask(self) -> Array | None:
-        """Return which nodes of the window each row may attend to; None: all.  Shapes: -> bool [B, 1, n, nodes]"""
-        return self.ancestors[:, None, :, self.first_node : self.nodes] if self.branched else None
-
-    def memory(self, layer: int) -> tuple[Array, Array, Array | None]:
-        """Keys, values and mask of the source, in one layer of the decoder."""
-        b, mask = self.sentences, self.memory_mask
-        return self.memory_keys[layer][:b], self.memory_values[layer][:b], None if mask is None else mask[:b]
-
-    def append(self, layer: int, k: Array, v: Array) -> tuple[Array, Array]:
-        """Store keys and values of this step's nodes; return those of all nodes, as views.
-
-        Shapes: k [B, H, n, K], v [B, H, n, d_v] -> [B, H, nodes, K], [B, H, nodes, d_v]
-        """
-        b, start, end = self.sentences, self.node_count, self.nodes
-        keys, values = self.keys[layer], self.values[layer]
-        keys[:b, :, start:end], values[:b, :, start:end] = k, v
-        return keys[:b, :, self.first_node : end], values[:b, :, self.first_node : end]
+    @property
+    def mask_of_source(self) -> Array | None:
+        """True at real tokens of the sentences still searched; None: everywhere.  Shapes: -> bool [B, 1, 1, S]"""
+        return None if self.memory_mask is None else self.memory_mask[: self.sentences]
 
     def _with_room(self, cache: Array, room: int) -> Array:
-        """A cache of more nodes, without those outside the window.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
+        """A cache with room for more nodes.  Shapes: [B, H, old room, K] -> [B, H, room, K]"""
         _, h, _, width = cache.shape
         grown = self.backend.xp.empty((self.sentences, h, room, width), cache.dtype)
-        kept = cache[: self.sentences, :, self.first_node : self.node_count]
-        grown[:, :, : kept.shape[2]] = kept
+        grown[:, :, : self.node_count] = cache[: self.sentences, :, : self.node_count]
         return grown
 
     def reorder(self, rows: Array) -> None:
@@ -167,3 +137,32 @@ class DecodingState:
         for cache in caches:
             cache[:] = [array[source] for array in cache]
         self.memory_mask = masks[0] if masks else None
+
+
+class LayerCache:
+    """The cache of one layer of the decoder; see `Cache` of minitf/model/cache.py."""
+
+    def __init__(self, state: DecodingState, layer: int):
+        self.state, self.layer = state, layer
+
+    @property
+    def source(self) -> tuple[Array, Array]:
+        """Keys and values of the source.  Shapes: -> [B, H, S, K], [B, H, S, d_v]"""
+        state, b = self.state, self.state.sentences
+        return state.memory_keys[self.layer][:b], state.memory_values[self.layer][:b]
+
+    @property
+    def mask(self) -> Array | None:
+        """The nodes that each row may attend to."""
+        return self.state.mask
+
+    def append(self, k: Array, v: Array) -> tuple[Array, Array]:
+        """Store keys and values of this step's nodes; return those of all nodes, as views.
+
+        Shapes: k [B, H, n, K], v [B, H, n, d_v] -> [B, H, nodes, K], [B, H, nodes, d_v]
+        """
+        state = self.state
+        b, start, end = state.sentences, state.node_count, state.nodes
+        keys, values = state.keys[self.layer], state.values[self.layer]
+        keys[:b, :, start:end], values[:b, :, start:end] = k, v
+        return keys[:b, :, :end], values[:b, :, :end]

@@ -22,7 +22,6 @@ from autograd.modes import state
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 
@@ -94,7 +93,7 @@ class StepGraphs:
         self.most = most
         self.must_capture = must_capture
         self.parameters = model.parameters()
-        self._modules = [*_modules(model)]
+        self._modules = [*model.modules()]
         self._array_type = model.backend.xp.ndarray  # here, once: the model looks for its device in its modules
         self._backend = model.backend
         self._graphs = CudaGraphs(model.backend)
@@ -174,9 +173,3 @@ class StepGraphs:
     def _copies_are_old(self) -> bool:
         """Return whether the step would make copies in lower precision, for the steps after it, too."""
         return any(reduced.last(p.data) is not None and reduced.current(p.data) is None for p in self.parameters)
-
-
-def _modules(module: Module) -> Iterator[Module]:
-    yield module
-    for _, child in module.children():
-        yield from _modules(child)

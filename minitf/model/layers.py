@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, cast
 
 import numpy as np
@@ -41,6 +41,12 @@ class Module:
         for name, value in _with_items(vars(self).items()):
             if isinstance(value, Module):
                 yield name, value
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all modules in it."""
+        yield self
+        for _, child in self.children():
+            yield from child.modules()
 
     def named_parameters(self) -> dict[str, Parameter]:
         """All parameters by dotted name, in the order of assignment; a shared one once, by its first name."""
@@ -105,6 +111,22 @@ class Module:
         new = object.__new__(cls)
         vars(new).update(vars(self))
         return new
+
+    def with_classes(self, choose: Callable[[type[Module]], Any], done: dict[int, Module] | None = None) -> Any:
+        """The same module, its parts included, with the methods of the classes that `choose` gives for theirs.
+
+        done: the parts so far, by id: one that is used twice stays one
+        """
+        done = {} if done is None else done
+        if id(self) not in done:
+            new = done[id(self)] = self.recast(choose(type(self)))
+            for name, value in vars(new).items():
+                if isinstance(value, Module):
+                    setattr(new, name, value.with_classes(choose, done))
+                elif isinstance(value, list):
+                    parts = [each.with_classes(choose, done) if isinstance(each, Module) else each for each in value]
+                    setattr(new, name, parts)
+        return done[id(self)]
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

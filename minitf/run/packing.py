@@ -13,7 +13,7 @@ from minitf.config import RunConfig
 from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.array_layers import matrices
 from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
@@ -67,7 +67,7 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory, int8: bool) -> s
 def _in_int8(learned: LearnedModel) -> dict[str, np.ndarray]:
     """The weights of a model, those in 8 bits that `minitf translate --precision int8` would quantise."""
     model = build_model(learned, np.float32)
-    quantised = {id(parameter) for parameter in InferenceTransformer(model, packed="int8").matrices}
+    quantised = {id(parameter) for parameter in matrices(model)}
     weights: dict[str, np.ndarray] = {}
     for name, parameter in model.named_parameters().items():
         weights[name] = parameter.data

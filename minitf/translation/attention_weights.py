@@ -3,7 +3,7 @@
     weights = attention_weights(model, source, target_in)     # a batch of token ids
     translator.attention("the cat sat")                       # one sentence, with its pieces as text
 
-The target is given and not searched for: forced decoding computes every position as search does.
+The target is given and not searched for, so all of its positions are computed at once.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from autograd.backend import backend_of
 from autograd.html import table
-from minitf.config.model import BOS, EOS
+from minitf.config.model import BOS, EOS, PAD
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.candidates import log_probabilities_of
 from minitf.errors import UserError
@@ -47,28 +46,22 @@ def attention_weights(model: Transformer | InferenceTransformer, source: Any, ta
     Source: sections 3.2.1 and 3.2.2; the paper's Figures 3 to 5
     """
     decoder = InferenceTransformer(model) if isinstance(model, Transformer) else model
-    if not decoder.has_attention:
-        raise UserError(
-            f"the encoder of this model is {decoder.model.config.mixing} and has no attention weights to show; "
-            "--attention needs a model with mixing=self-attention or restricted"
-        )
-    layers = {"encoder": len(decoder.model.encoder.layers)}
-    layers["decoder"] = layers["cross"] = len(decoder.model.decoder.layers)
-    kept: dict[tuple[str, int], list[Array]] = {(kind, i): [] for kind, n in layers.items() for i in range(n)}
-    state = decoder.start_decoding(source, {place: weights.append for place, weights in kept.items()})
-    length, s = target.shape[1], source.shape[1]
-    logits = [decoder.decode_step(target[:, t], state) for t in range(length)]  # T × [B, V]
-    for layer in range(layers["decoder"]):
-        rows = kept["decoder", layer]  # T × [B, H, 1, the last positions up to t]
-        kept["decoder", layer] = [
-            np.pad(row, ((0, 0),) * 3 + ((t + 1 - row.shape[3], length - t - 1),)) for t, row in enumerate(rows)
-        ]
-    encoder, own, cross = (
-        np.stack([np.concatenate(kept[kind, layer], axis=2) for layer in range(n)], axis=1)  # [B, L, H, …, …]
-        for kind, n in layers.items()
-    )
-    host_logits = [backend_of([each]).to_host(each) for each in logits]
-    return AttentionWeights(encoder[..., :s, :s], own, cross[..., :s], np.stack(host_logits, axis=1))
+    found, hidden = decoder.attention_weights(source, target)
+    assert decoder.parts is not None
+    encoder, own, cross = (np.stack(layers, axis=1) for layers in found)  # [B, L, H, …, …]
+    return AttentionWeights(encoder, own, cross, decoder.backend.to_host(decoder.parts.logits(hidden)))
+
+
+def alignments(decoder: Any, source: Array, targets: Sequence[Sequence[int]]) -> list[Array]:
+    """Return the attention to the source in the last decoder layer but one, averaged over heads: [T, S] of each target.
+
+    Shapes: source int [B, S]; targets B lists of token ids, EOS last
+    """
+    length = max(map(len, targets))
+    target = np.array([[BOS, *given[:-1], *[PAD] * (length - len(given))] for given in targets])
+    cross = decoder.attention_weights(source, target)[0][2]
+    weights = cross[max(0, len(cross) - 2)].mean(axis=1)  # [B, H, T, S] -> [B, T, S]
+    return [each[: len(given)] for each, given in zip(weights, targets, strict=True)]
 
 
 @dataclass(frozen=True)

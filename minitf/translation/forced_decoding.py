@@ -16,13 +16,13 @@ from minitf.config.model import EOS
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.lines import BatchedModel, LineTranslator, Plan, chunks_of_lines
-from minitf.decoding.scoring import ForcedTarget, score_targets
+from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import hypothesis_of
 from minitf.decoding.translation import Ids, Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
-from minitf.translation.attention_weights import Alignment, SentenceAttention, sentence_attention
+from minitf.translation.attention_weights import Alignment, SentenceAttention, alignments, sentence_attention
 from minitf.translation.settings import Settings
 
 
@@ -105,9 +105,7 @@ class ForcedDecoding(LineTranslator, ABC):
         """
         plan = self._plan(settings)
         parts = [part for translation in translations for part in translation.parts]
-        of_models = [
-            [forced.attention for forced in self._force(parts, plan, aligning=member)] for member in self._members()
-        ]
+        of_models = [self._force(parts, plan, member) for member in self._members()]
         means = iter([np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)])
         return [self._alignment(each.parts, [next(means) for _ in each.parts]) for each in translations]
 
@@ -143,13 +141,17 @@ class ForcedDecoding(LineTranslator, ABC):
 
     def _force(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: Plan, aligning: BatchedModel | None = None
-    ) -> list[ForcedTarget]:
-        """Decode given targets (without EOS) of given sources; aligning: a Transformer whose attention to keep."""
-        layer = None if aligning is None else max(0, aligning.decoder.model.config.decoder_depth - 2)  # type: ignore[attr-defined]
+    ) -> list[Any]:
+        """Decode given targets (without EOS) of given sources; return the log-probabilities of the tokens of each.
 
-        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[ForcedTarget]:
+        aligning: a Transformer whose attention to the source, [T, S], to return instead
+        """
+
+        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[Any]:
             targets = [(*pairs[i][1], EOS) for i in places]
-            return score_targets(model, source, targets, attention_layer=layer)
+            if aligning is None:
+                return score_targets(model, source, targets)
+            return alignments(model, source, targets)
 
         return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None, aligning)
 
@@ -162,12 +164,11 @@ class ForcedDecoding(LineTranslator, ABC):
             return sentence_attention(self._batched.decoder, self.vocabulary, ids, target)
 
     @staticmethod
-    def _scored(text: str, source: Ids, target: Ids, forced: ForcedTarget | None, search: Any) -> Translation:
-        if forced is None:  # a blank line for a blank line, which no model is asked about
+    def _scored(text: str, source: Ids, target: Ids, tokens: list[float] | None, search: Any) -> Translation:
+        if tokens is None:  # a blank line for a blank line, which no model is asked about
             return Translation(text, 0.0, 0.0, True, (), ())
-        tokens = forced.log_probabilities
         found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
-        return Translation(text, found.score, found.log_probability, True, ((source, target),), tokens)
+        return Translation(text, found.score, found.log_probability, True, ((source, target),), tuple(tokens))
 
     def _alignment(self, parts: Sequence[tuple[Ids, Ids]], forced: Sequence[np.ndarray]) -> Alignment:
         source = tuple(self.vocabulary.source.pieces([i for ids, _ in parts for i in ids]))

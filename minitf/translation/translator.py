@@ -55,22 +55,19 @@ class Translator(ForcedDecoding):
         *,
         search: BeamSearchConfig | None = None,
         max_source_length: int = 255,
-        same_bits: bool = False,
         packed: str | None = None,
         warn: Callable[[str], object] = warnings.warn,
     ):
         """Translate with a Transformer, without dropout, or with another model that decodes step by step.
 
-        same_bits: make translations and scores independent of the other lines, bit for bit; takes 1.3 to 1.4 times as
-            long on a CPU
         packed: "int8" or "bf16", weights of 8 or 16 bits: see `InferenceTransformer`
         search, max_source_length, warn: see `LineTranslator`
         """
         decoder = model
         if isinstance(model, Transformer):
-            decoder = InferenceTransformer(model, same_bits=same_bits, packed=packed)
-        elif name := packed or (same_bits and "same_bits"):
-            raise UserError(f"{name} needs a Transformer, not a model of type {type(model).__name__}; omit it")
+            decoder = InferenceTransformer(model, packed=packed)
+        elif packed:
+            raise UserError(f"{packed} needs a Transformer, not a model of type {type(model).__name__}; omit it")
         super().__init__(decoder, vocabulary, search=search, max_source_length=max_source_length, warn=warn)
         self.model = model
 
@@ -85,7 +82,6 @@ class Translator(ForcedDecoding):
         dtype: Any = None,
         device: str = "cpu",
         precision: str | None = None,
-        same_bits: bool = False,
         plain: bool = False,
         allow_config_edits: bool = False,
         warn: Callable[[str], object] = warnings.warn,
@@ -101,7 +97,7 @@ class Translator(ForcedDecoding):
         device: "cpu", "cuda", "cuda:1", …
         precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8", or "bf16" with Numba's kernels, in
             a quarter or half of the memory; default: the run's, float32 for one of a GPU, or bf16, on a CPU
-        same_bits, warn: see `Translator`
+        warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
         allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
         Raises: UserError if there is no run, no checkpoint, or its parts do not belong together; and for runs whose
@@ -120,13 +116,12 @@ class Translator(ForcedDecoding):
         if more:
             readers = [source_reader(learned[0], each) for each in learned]
             members: list[Any] = [
-                TransformerDecoder(each) if plain else InferenceTransformer(each, same_bits=same_bits, packed=packed)
-                for each in models
+                TransformerDecoder(each) if plain else InferenceTransformer(each, packed=packed) for each in models
             ]
             translator = cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
         else:
             model = TransformerDecoder(models[0]) if plain else models[0]
-            translator = cls(model, learned[0].vocabulary, same_bits=same_bits, packed=packed, **settings)
+            translator = cls(model, learned[0].vocabulary, packed=packed, **settings)
             members = [translator._batched.decoder]
         if packed:  # the models are of no other use
             for member, each in zip(members, learned, strict=True):
@@ -232,7 +227,7 @@ class Translator(ForcedDecoding):
             decoder = self._batched.decoder
             if not isinstance(decoder, InferenceTransformer | Ensemble):
                 raise UserError(f"shortlist needs a Transformer, not a model of type {type(decoder).__name__}")
-            plan.shortlist.require_usable(self.vocabulary, decoder.same_bits)
+            plan.shortlist.require_usable(self.vocabulary)
         return plan
 
 

@@ -108,9 +108,6 @@ def decoders(args: argparse.Namespace, batch: int, length: int, new_tokens: int)
     """All with random weights, to one length."""
     work = ["--batch", str(batch), "--length", str(length), "--new-tokens", str(new_tokens), "--runs", str(args.runs)]
     found = ours_of(args, "decode", *work)
-    if args.precision != "bf16":
-        same_bits = [*OURS, "decode", *work, "--precision", args.precision, "--same-bits"]
-        found.append(Contestant("minitf, NumPy, same bits", same_bits))
     if args.torch:
         found.append(Contestant("PyTorch", [args.torch, str(args.peers / "torch_transformer.py"), "decode", *work]))
     if args.ctranslate2:

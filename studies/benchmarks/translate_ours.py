@@ -47,7 +47,6 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=25, help="decode: source tokens of a sentence")
     parser.add_argument("--new-tokens", type=int, default=30, help="decode: output tokens of a sentence")
     parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--same-bits", action="store_true")
     parser.add_argument("--precision", choices=["float32", "bf16", "int8"], default="float32")
     parser.add_argument("--model", type=Path, help="decode: a model of another program instead of random weights")
     parser.add_argument("--run", type=Path)
@@ -79,13 +78,13 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
     """Every sentence has the same length, and so has every output: all sentences cost the same work."""
     decoder: Any
     if args.model:
-        translator = Translator.load(args.model, same_bits=args.same_bits, precision=args.precision)
+        translator = Translator.load(args.model, precision=args.precision)
         decoder = translator._batched.decoder
     else:
         sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
         model = accelerate(Transformer(TransformerConfig(**sizes))).eval()
         packed = None if args.precision == "float32" else args.precision
-        decoder = InferenceTransformer(model, same_bits=args.same_bits, packed=packed)
+        decoder = InferenceTransformer(model, packed=packed)
         if packed:
             decoder.release_weights()
             del model
@@ -127,7 +126,7 @@ def load_times(folder: Path) -> dict[str, float]:
 
 def corpus(args: argparse.Namespace) -> None:
     """Every search and batch size once; the penalty is the mean log-probability, which all programs have."""
-    translator = Translator.load(args.run, same_bits=args.same_bits, precision=args.precision)
+    translator = Translator.load(args.run, precision=args.precision)
     lines = list(read_lines(args.input))[: args.lines]
 
     def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:

@@ -417,7 +417,6 @@ def test_ensembles_and_float64_take_a_shortlist(table, tiny_run, texts, command)
         (["--score", "LINES"], "shortlist and score cannot be combined"),
         (["--prefix", "LINES"], "shortlist and prefix cannot be combined"),
         (["--sample"], "shortlist and sample cannot be combined"),
-        (["--same-bits"], "shortlist and same_bits cannot be combined"),
         (["--shortlist", "nowhere"], "nowhere"),
         (["--shortlist-first", "0"], "shortlist-first"),
         (["--shortlist-prune", "2"], "shortlist-prune"),
@@ -437,7 +436,7 @@ def test_limits_without_a_shortlist_are_refused(tiny_run, texts, command):
     assert "shortlist_best requires shortlist" in err
 
 
-def test_library_refuses_the_same(table, tiny_run, translator):
+def test_library_refuses_the_same(table, translator):
     few = Shortlist.load(table, translator.vocabulary)
     with pytest.raises(UserError, match="a prefix may contain tokens"):
         translator.translate(LINES, ["", "", "ein"], shortlist=few)
@@ -445,8 +444,6 @@ def test_library_refuses_the_same(table, tiny_run, translator):
         translator.score([("the cat", "die Katze")], shortlist=few)
     with pytest.raises(UserError, match="sampling draws from the whole vocabulary"):
         translator.translate(LINES, sampling=SamplingConfig(), shortlist=few)
-    with pytest.raises(UserError, match="same_bits"):
-        Translator.load(tiny_run, same_bits=True).translate(LINES, shortlist=few)
     other = Translator(RandomModel(0, len(translator.vocabulary)), translator.vocabulary, search=BeamSearchConfig())
     with pytest.raises(UserError, match="shortlist needs a Transformer"):
         other.translate(LINES, shortlist=few)

@@ -379,7 +379,6 @@ def test_the_names_are_those_of_fields():
         (RunConfig, {"graphs": 3}, "graphs=3"),
         (RunConfig, {"checkpoint_activations": True}, "checkpoint_activations=true"),
         (RunConfig, {"precision": "bf16", "device": "cuda"}, "precision='bf16'"),
-        (partial(TranslateConfig, run=Path("x")), {"same_bits": True}, "same_bits=true"),
         (partial(TranslateConfig, run=Path("x")), {"alignment": True}, "alignment=true"),
     ],
 )

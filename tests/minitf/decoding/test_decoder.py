@@ -171,14 +171,14 @@ def test_the_source_is_kept_once_for_all_beams():
     assert all(one is other for one, other in zip(state.memory_keys, before, strict=True))
     assert before[0].shape == (2, 2, 6, 4)
     state.reorder(np.array([3, 4]))
-    keys, values, mask = state.memory(0)
+    (keys, values), mask = state.caches[0].source, state.mask_of_source
     assert keys.shape == values.shape == (1, 2, 6, 4)
     assert mask.shape == (1, 1, 1, 6)
 
 
 def test_a_source_without_padding_has_no_mask():
     state = decoder_with().start_decoding(sources(5, 5))
-    assert state.memory(0)[2] is None
+    assert state.mask_of_source is None
 
 
 def test_decoding_beyond_the_learned_positions_is_refused():
@@ -220,7 +220,7 @@ def test_all_sentences_may_go():
     model.decode_step(np.array([BOS, BOS]), state)
     state.reorder(np.array([], int))
     assert state.rows == state.sentences == len(state.ancestors) == 0
-    assert [len(array) for array in state.memory(0)] == [0, 0, 0]
+    assert [len(array) for array in (*state.caches[0].source, state.mask_of_source)] == [0, 0, 0]
 
 
 # ---- Search with the real model ----
@@ -341,10 +341,10 @@ def test_weights_that_change_are_taken_over(changed):
 def test_weights_side_by_side_are_not_copied():
     model = accelerate(model_with())
     decoder = InferenceTransformer(model)
-    for layer in model.decoder.layers:
+    for layer in decoder.parts.decoder.layers:
         own, cross = layer.self_attention, layer.cross_attention
         for attention, linears in ((own, (own.query, own.key, own.value)), (cross, (cross.key, cross.value))):
-            joined = decoder.weights[attention].w
+            joined = attention.inward.w
             assert joined.shape[1] == sum(len(linear.weight.data) for linear in linears)
             assert all(np.shares_memory(joined, linear.weight.data) for linear in linears)
 

@@ -1,16 +1,15 @@
-"""Forced decoding gives the numbers of the search; same_bits gives the same bits in any company."""
+"""Forced decoding gives the numbers of the search."""
 
 import numpy as np
 import pytest
 
-from minitf.config.model import EOS, PAD
+from minitf.config.model import BOS, EOS, PAD
 from minitf.config.translate_settings import PENALTIES
 from minitf.decoding.greedy import greedy_search
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.decoder import InferenceTransformer
-from minitf.fast.same_bits import padded_width
-from tests.helpers.marks import parametrize_some
+from minitf.translation.attention_weights import alignments, attention_weights
 from tests.helpers.small_model import Lively, model_with, sources
 
 pytestmark = pytest.mark.heavy
@@ -29,7 +28,7 @@ def test_a_found_sentence_is_given_the_number_that_the_search_gave_it(dtype, tol
     for rank in range(beam):
         targets = [ended(hypotheses[rank]) for hypotheses in found]
         for hypotheses, forced in zip(found, score_targets(model, source, targets), strict=True):
-            assert sum(forced.log_probabilities) == pytest.approx(hypotheses[rank].log_probability, rel=tolerance)
+            assert sum(forced) == pytest.approx(hypotheses[rank].log_probability, rel=tolerance)
 
 
 def test_log_probabilities_are_those_of_the_whole_model():
@@ -38,21 +37,19 @@ def test_log_probabilities_are_those_of_the_whole_model():
     for row, target, forced in zip(source, targets, score_targets(model, source, targets), strict=True):
         logits = model(row[None, row != PAD], np.array([[2, *target[:-1]]])).data[0]
         expected = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        np.testing.assert_allclose(forced.log_probabilities, expected[np.arange(len(target)), target], rtol=1e-9)
+        np.testing.assert_allclose(forced, expected[np.arange(len(target)), target], rtol=1e-9)
 
 
-def test_attention_is_of_the_layer_asked_for_and_of_real_tokens():
-    model = InferenceTransformer(model_with())
+def test_alignments_are_of_the_last_layer_but_one_and_of_real_tokens():
+    decoder = InferenceTransformer(model_with(layers=3))
     source, targets = sources(5, 3), [[4, 5, EOS], [6, EOS]]
-    for layer in range(2):
-        for row, target, forced in zip(
-            source, targets, score_targets(model, source, targets, attention_layer=layer), strict=True
-        ):
-            assert forced.attention.shape == (len(target), 5)
-            np.testing.assert_allclose(forced.attention.sum(axis=1), 1, rtol=1e-12)
-            assert (forced.attention[:, row == PAD] == 0).all()
-    first, second = (score_targets(model, source, targets, attention_layer=layer)[0].attention for layer in range(2))
-    assert (first != second).any()
+    found = alignments(decoder, source, targets)
+    for row, target, weights in zip(source, targets, found, strict=True):
+        assert weights.shape == (len(target), 5)
+        np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
+        assert (weights[:, row == PAD] == 0).all()
+    cross = attention_weights(decoder.model, source[:1], np.array([[BOS, 4, 5]])).cross
+    np.testing.assert_allclose(found[0], cross[0, 1].mean(axis=0), rtol=1e-9)
 
 
 def test_targets_must_fit():
@@ -79,7 +76,7 @@ def test_a_prefix_is_kept_and_counts():
             assert list(each.tokens[: len(prefix)]) == prefix
     targets = [ended(best) for best, *_ in found]
     for (best, *_), forced in zip(found, score_targets(model, source, targets), strict=True):
-        assert sum(forced.log_probabilities) == pytest.approx(best.log_probability, rel=1e-9)
+        assert sum(forced) == pytest.approx(best.log_probability, rel=1e-9)
 
 
 def test_the_best_translation_forced_as_a_prefix_is_found_again():
@@ -121,23 +118,3 @@ def test_penalties_of_toolkits_are_their_formulas():
     for name, expected in {"paper": (25 / 6) ** 0.6, "fairseq": 20.0, "sockeye": 20.0, "none": 1.0}.items():
         alpha, beta = PENALTIES[name]
         assert BeamSearchConfig(alpha=alpha, beta=beta).penalty(20) == pytest.approx(expected)
-
-
-# ---- The same bits ----
-
-
-@parametrize_some("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sizes", [{}, {"d_model": 64, "d_ff": 100, "heads": 4, "norm": "pre"}])
-def test_same_bits_in_any_company(dtype, sizes):
-    """Alone, among others, in another order: not a bit of log-probability differs."""
-    model = InferenceTransformer(model_with(seed=1, dtype=dtype, **sizes), same_bits=True)
-    source = sources(5, 2, 8, 3, 6, 7, 4, 8, 2, 3, 5, width=padded_width(8))
-    config = BeamSearchConfig(n_best=4, max_extra_length=12)
-    together = beam_search(model, source, config)
-    for row, expected in zip(source, together, strict=True):
-        assert beam_search(model, row[None], config) == [expected]
-        assert beam_search(model, row[None, row != PAD], config) == [expected]
-    order = np.random.default_rng(0).permutation(len(source))
-    assert beam_search(model, source[order], config) == [together[i] for i in order]
-    one_by_one = [[each] for each in greedy_search(model, source, config)]
-    assert one_by_one == [[greedy_search(model, row[None], config)[0]] for row in source]

@@ -142,10 +142,8 @@ def test_prefixes_and_a_shortlist_exclude_each_other():
         beam_search(decoder, source, BeamSearchConfig(), [(5,)], np.array([EOS, 4]))
 
 
-def test_shortlist_of_another_vocabulary_or_with_same_bits_is_refused():
+def test_shortlist_of_another_vocabulary_is_refused():
     shortlist = Shortlist(random_table(0), ONE)
-    shortlist.require_usable(ONE, same_bits=False)
+    shortlist.require_usable(ONE)
     with pytest.raises(UserError, match="another vocabulary"):
-        shortlist.require_usable(TWO, same_bits=False)
-    with pytest.raises(UserError, match="same_bits"):
-        shortlist.require_usable(ONE, same_bits=True)
+        shortlist.require_usable(TWO)

@@ -25,7 +25,7 @@ from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
-from tests.helpers.small_model import SMALL, Lively, model_with, sources
+from tests.helpers.small_model import SMALL, model_with, sources
 
 SOURCE = sources(9, 5, 12, 3)
 CONFIG = BeamSearchConfig(beam=3, max_length=14)
@@ -100,12 +100,6 @@ def test_weights_that_have_diverged_do_not_look_like_numbers(compiled_cpu):
     assert np.isnan(walk(InferenceTransformer(model))[0]).all()
 
 
-def test_with_same_bits_a_sentence_is_searched_alike_among_others(compiled_cpu):
-    decoder = InferenceTransformer(model_with(dtype=np.float32), same_bits=True)
-    together = beam_search(Lively(decoder), SOURCE, CONFIG)
-    assert together == [beam_search(Lively(decoder), row[None], CONFIG)[0] for row in SOURCE]
-
-
 # ---- The same code in every process ----
 
 PROGRAM = """
@@ -137,9 +131,8 @@ for settings in ({"dropout": 0.2, "attention_dropout": 0.2}, {"activation": "sil
     model.eval()
     for array in (loss, *model.parameters()):
         bits.update(array.numpy().tobytes())
-    for same_bits in (False, True):
-        found = beam_search(model, source, BeamSearchConfig(beam=3, max_length=14))
-        bits.update(repr([[(h.tokens, h.score) for h in each] for each in found]).encode())
+    found = beam_search(model, source, BeamSearchConfig(beam=3, max_length=14))
+    bits.update(repr([[(h.tokens, h.score) for h in each] for each in found]).encode())
 print(bits.hexdigest())
 for name, function in vars(compiled_kernels).items():
     for result in function.overloads.values() if isinstance(function, CPUDispatcher) else ():

@@ -81,7 +81,7 @@ def test_padding_is_not_seen(layer):
 
 
 def test_an_encoder_without_attention_has_no_weights_to_show():
-    with pytest.raises(UserError, match="the encoder of this model is recurrent and has no attention weights to show"):
+    with pytest.raises(UserError, match="this model has other layers than minitf's, and no attention weights to show"):
         attention_weights(model_with({"mixing": "recurrent"}), np.array([[5, 3]]), np.array([[2, 5]]))
 
 

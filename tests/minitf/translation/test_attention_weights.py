@@ -11,7 +11,6 @@ from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
-from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.translation.attention_weights import AttentionWeights, attention_weights
 from minitf.translation.translator import Translator
@@ -109,28 +108,6 @@ def test_nothing_is_left_behind(model):
         attention_weights(model, SOURCE, TARGET + 1000)
     assert model.training
     assert before == {name: vars(module).keys() for name, module in enumerate(model.decoder.layers)}
-
-
-def test_only_the_attention_asked_for_is_recorded(model):
-    decoder, seen = InferenceTransformer(model), []
-    state = decoder.start_decoding(SOURCE, {("cross", 1): seen.append})
-    for position in range(2):
-        decoder.decode_step(TARGET[:, position], state)
-    assert [each.shape for each in seen] == [(2, HEADS, 1, 5)] * 2
-    other = decoder.start_decoding(SOURCE)
-    decoder.decode_step(TARGET[:, 0], other)
-    assert len(seen) == 2
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_decoder_with_same_bits_gives_the_same_weights(norm):
-    """It pads the source further, and computes more rows than there are."""
-    config = replace(PRESETS["tiny"].model, layers=2, d_model=16, d_ff=32, heads=HEADS, vocab_size=20, norm=norm)
-    model = Transformer(config, seed=3, dtype=np.float64)
-    expected = attention_weights(model, SOURCE, TARGET)
-    found = attention_weights(InferenceTransformer(model, same_bits=True), SOURCE, TARGET)
-    for name in ("encoder", "decoder", "cross", "logits"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12, err_msg=name)
 
 
 # ---- One sentence ------------------------------------------------------------------------------------------------
