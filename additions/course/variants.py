@@ -11,7 +11,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, cast
@@ -23,7 +25,23 @@ _OTHER: dict[type, Any] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
+_OPPOSITE: dict[type, Any] = {
+    ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
 _CALLS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "maximum": "minimum", "sin": "cos", "cos": "sin"}
+_SYMMETRIC = {
+    "maximum",
+    "minimum",
+    "max",
+    "min",
+    "add",
+    "multiply",
+    "logical_and",
+    "logical_or",
+    "equal",
+    "array_equal",
+}
 Change = tuple[str, ast.AST]  # what the mistake is, and what stands there by it
 
 
@@ -35,21 +53,47 @@ def variants(source: str) -> Iterator[tuple[str, str]]:
     tree = ast.parse(source)
     holes = [(source.count("\n", 0, m.start()) + 1, source.count("\n", 0, m.end())) for m in HOLE.finditer(source)]
     seen = {ast.unparse(tree)}
+    for _, mistake in mistakes(tree):
+        if holes and not any(first < mistake.place.lineno < last for first, last in holes):
+            continue
+        with mistake.made():
+            changed = ast.unparse(tree)
+        if changed not in seen:
+            seen.add(changed)
+            yield mistake.message, changed
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What a mistake is, the node of the tree where it is made, and what stands there by it."""
+
+    message: str
+    place: Any
+    other: ast.AST
+    put: Callable[[ast.AST], None]  # puts another node in the place
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Context manager: the mistake is in the tree inside the block."""
+        self.put(self.other)
+        try:
+            yield
+        finally:
+            self.put(self.place)
+
+
+def mistakes(tree: ast.Module, written_out: bool = True) -> Iterator[tuple[ast.FunctionDef, Mistake]]:
+    """Yield the functions of a program, each with every mistake that a rule makes in it.
+
+    written_out: True for messages in the words of a learner, who does not know the program's own names
+    """
     parts = _parts(tree)
     put_at = dict(_places(tree))
     for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
-        words = _Words(function, ast.get_docstring(tree) or "", parts)
-        for place in [*ast.walk(function)]:
-            line = getattr(place, "lineno", 0)
-            if line == 0 or (holes and not any(first < line < last for first, last in holes)):
-                continue
+        words = _Words(function, ast.get_docstring(tree) or "", parts, written_out)
+        for place in [node for node in ast.walk(function) if hasattr(node, "lineno")]:
             for message, other in [*_changes(place, words)]:
-                put_at[place](other)
-                changed = ast.unparse(tree)
-                put_at[place](place)
-                if changed not in seen:
-                    seen.add(changed)
-                    yield message, changed
+                yield function, Mistake(message, place, other, put_at[place])
 
 
 def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
@@ -83,7 +127,7 @@ def _where(node: ast.AST) -> tuple[int, int, int | None]:
 class _Words:
     """Writes expressions as a learner reads them: names that only the solution has are written out."""
 
-    def __init__(self, function: ast.FunctionDef, statement: str, parts: dict[str, str]):
+    def __init__(self, function: ast.FunctionDef, statement: str, parts: dict[str, str], written_out: bool):
         """parts: the attributes of its class that are layers, and their classes"""
         self.parameters = [each.arg for each in function.args.args]
         self.types = {each.arg: ast.unparse(each.annotation) if each.annotation else "" for each in function.args.args}
@@ -97,7 +141,8 @@ class _Words:
         self.meaning = {
             node.targets[0].id: node.value
             for node in assigned
-            if isinstance(node.targets[0], ast.Name)
+            if written_out
+            and isinstance(node.targets[0], ast.Name)
             and names.count(node.targets[0].id) == 1
             and node.targets[0].id not in self.parameters
             and not re.search(rf"\b{node.targets[0].id}\b", statement)
@@ -105,11 +150,14 @@ class _Words:
 
     def __call__(self, node: ast.AST) -> str:
         text = ast.unparse(node)
-        for _ in range(3):
+        for _ in range(3 if self.meaning.keys() & {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} else 0):
             longer = ast.unparse(_Written(self.meaning).visit(deepcopy(node)))
             if len(longer) > MOST:
                 break
-            text, node = longer, ast.parse(longer, mode="eval").body
+            try:
+                text, node = longer, ast.parse(longer, mode="eval").body
+            except SyntaxError:  # a part of an expression, such as *x
+                break
         text = re.sub(r"\.swapaxes\(-1, -2\)|\.T\b", "ᵀ", re.sub(r", keepdims=True|\bnp\.|\bmath\.|\bxp\.", "", text))
         return f"`{text}`" if len(text) <= MOST else f"`{text[:MOST]}…`"
 
@@ -151,7 +199,7 @@ def _of_name(node: ast.Name, words: _Words) -> Iterator[Change]:
         for value in (True, False) if words.types[node.id] == "bool" else ():
             yield f"it is as if `{node.id}` were always {value}", ast.Constant(value)
         for name in words.parameters:
-            if name not in (node.id, "self") and words.types[name] == words.types[node.id]:
+            if not {name, node.id} & {"self", "xp"} and name != node.id and words.types[name] == words.types[node.id]:
                 yield f"`{name}` stands where `{node.id}` is meant", ast.Name(name, ast.Load())
 
 
@@ -165,8 +213,11 @@ def _of_attribute(node: ast.Attribute, words: _Words) -> Iterator[Change]:
 
 
 def _of_comparison(node: ast.Compare, words: _Words) -> Iterator[Change]:
-    """Yield the comparison that includes or leaves out equal values."""
-    if type(node.ops[0]) in _OTHER and not isinstance(node.left, ast.Constant):
+    """Yield the comparison that includes or leaves out equal values, and the opposite."""
+    if type(node.ops[0]) in _OPPOSITE:
+        opposite = ast.Compare(node.left, [_OPPOSITE[type(node.ops[0])](), *node.ops[1:]], node.comparators)
+        yield f"{words(opposite)} stands where {words(node)} is meant", opposite
+    if type(node.ops[0]) in _OTHER.keys() - {ast.Eq, ast.NotEq} and not isinstance(node.left, ast.Constant):
         other = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
         yield f"{words(other)} stands where {words(node)} is meant", other
 
@@ -386,7 +437,7 @@ def _of_arguments(node: ast.Call, words: _Words) -> Iterator[Change]:
     if len(node.args) > 1:
         yield f"{words(node.args[-1])} is not handed {what}", ast.Call(node.func, node.args[:-1], node.keywords)
     for k, (a, b) in enumerate(pairwise(node.args)):
-        if ast.dump(a) != ast.dump(b):
+        if ast.dump(a) != ast.dump(b) and ast.unparse(node.func).rpartition(".")[2] not in _SYMMETRIC:
             other = ast.Call(node.func, [*node.args[:k], b, a, *node.args[k + 2 :]], node.keywords)
             yield f"{words(a)} and {words(b)} are exchanged when they are handed {what}", other
 

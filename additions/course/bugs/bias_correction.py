@@ -37,7 +37,6 @@ HINTS = (
     "should be `rate`.",
 )
 BUG = ("root_correction2 = math.sqrt(1 - self.beta2**self.steps)", "root_correction2 = 1 - self.beta2**self.steps")
-MUTANT = ("minitf.training.optim:Adam.step", "bias correction of v without its root")
 WHY = (
     "the update divides by √(v / c₂) = √v / √c₂, so the root of the correction is needed; without it the steps have "
     "another size until 1 - β₂^t is about 1."

@@ -40,9 +40,6 @@ HINTS = (
     "Try reorder([1, 1]) on a cache of two rows: which rows does it have afterwards?",
 )
 BUG = ("rows = np.asarray(parents)", "rows = np.sort(parents)")
-MUTANT = (
-    "minitf.fast.state:DecodingState.reorder", "a beam keeps its ancestors when it takes another's place",
-)  # fmt: skip
 WHY = "sorted parents are the right ones in another order: a row then continues the past of another hypothesis."
 
 RNG = np.random.default_rng(0)

@@ -28,7 +28,6 @@ HINTS = (
     "Write down `allowed` for T = 3: which positions may the first one attend to?",
 )
 BUG = ("allowed = offset <= 0", "allowed = offset <= 1")
-MUTANT = ("autograd.ops.nn:allowed", "causal mask off by one: the next position is seen")
 WHY = "offset <= 1 lets each position see the next one, which is the token it has to predict: it learns to copy it."
 
 RNG = np.random.default_rng(0)

@@ -33,7 +33,6 @@ HINTS = (
     "The backward pass must use the mask of the forward pass.",
 )
 BUG = ("keep = keep.astype(g_y.dtype)", "keep = self.keep_mask(g_y.shape, p)")
-MUTANT = ("autograd.ops.nn:Dropout.backward", "mask drawn again")
 WHY = (
     "the backward pass draws another mask: elements that were dropped get gradients, and some that were kept get none."
 )

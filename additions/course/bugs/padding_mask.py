@@ -32,7 +32,6 @@ HINTS = (
     "Which comparison lets PAD through?",
 )
 BUG = ("real = ids > PAD", "real = ids >= PAD")
-MUTANT = ("minitf.model.transformer:padding_mask", "padding is seen too")
 WHY = "ids >= PAD is True for padding as well, so that short sentences attend to the padding behind them."
 
 RNG = np.random.default_rng(0)

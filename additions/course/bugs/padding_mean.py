@@ -34,7 +34,6 @@ HINTS = (
     "Loss and gradient are divided by the same number. Where is it computed?",
 )
 BUG = ("count = counted.sum()", "count = len(targets)")
-MUTANT = ("autograd.ops.nn:divisor", "mean over all rows, the ignored too")
 WHY = "the sum is over the real tokens, the divisor counts padding too: half of padding halves loss and gradient."
 
 RNG = np.random.default_rng(0)

@@ -30,7 +30,6 @@ HINTS = (
     "added twice.",
 )
 BUG = ("np.add.at(g_weight, ids.reshape(-1), rows)", "g_weight[ids.reshape(-1)] += rows")
-MUTANT = ("autograd.ops.index:GetItem.backward", "an element picked twice keeps the last gradient only")
 WHY = "`a[indices] += b` keeps one of several additions to the same row; np.add.at(a, indices, b) keeps all."
 
 RNG = np.random.default_rng(0)

@@ -30,7 +30,6 @@ HINTS = (
     "y = dropout(x) + residual: the derivative by the residual is 1, whatever was dropped.",
 )
 BUG = ("g_residual = g_y", "g_residual = g_x")
-MUTANT = ("autograd.fast.fused:DropoutAddLayerNorm.backward", "residual gets the dropped gradient")
 WHY = "dropout acts on x alone; the residual path passes the incoming gradient on unchanged."
 
 RNG = np.random.default_rng(0)

@@ -35,7 +35,6 @@ HINTS = (
     "The backward pass needs x̂; what does it get?",
 )
 BUG = ("self.saved = normalised, inverse_std, weight", "self.saved = y, inverse_std, weight")
-MUTANT = ("autograd.fast.unfused:LayerNorm.forward", "saves y in the place of x̂")
 WHY = "y is saved where x̂ is needed; the two are equal while weight is 1 and bias 0, as at the start of a training."
 
 RNG = np.random.default_rng(0)

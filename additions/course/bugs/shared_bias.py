@@ -29,7 +29,6 @@ HINTS = (
     "Gradients of a value that is used several times are added up. Is there a line where they are averaged?",
 )
 BUG = ("g_rows.sum(axis=0)", "g_rows.mean(axis=0)")
-MUTANT = ("autograd.ops.nn:Linear.backward", "bias: mean over rows for the sum")
 WHY = "the bias is used in every row, so its gradient is the sum over the rows; the mean is B · T times too small."
 
 RNG = np.random.default_rng(0)

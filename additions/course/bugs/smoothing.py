@@ -36,7 +36,6 @@ HINTS = (
     "The gradient is softmax - q, with the same q as in the formula of the loss. What would it be if q were one-hot?",
 )
 BUG = ("g_logits = np.exp(log_p) - q", "g_logits = np.exp(log_p) - np.eye(classes)[targets]")
-MUTANT = ("autograd.ops.nn:CrossEntropy.backward", "label smoothing forgotten in the gradient")
 WHY = "the gradient is that of the plain cross-entropy: the smoothed loss is reported, another one is minimised."
 
 RNG = np.random.default_rng(0)

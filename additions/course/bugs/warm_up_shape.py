@@ -30,7 +30,6 @@ HINTS = (
     "step · warmup^x is to be warmup^-0.5 at step = warmup. What is x?",
 )
 BUG = ("return step * self.warmup**-1.5", "return step * self.warmup**-1")
-MUTANT = ("minitf.training.optim:learning_rate", "warm-up with another exponent")
 WHY = "step / warmup rises to 1, √warmup times more than the other term has at that step: the exponent is -1.5."
 
 
