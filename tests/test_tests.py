@@ -21,7 +21,7 @@ ACROSS = {  # tests that belong to no single file, and why
     "autograd/ops/test_every_op.py": "all ops",
     "autograd/ops/test_registration.py": "all ops: their cases, FLOPs and exports",
     "autograd/test_borrowed.py": "arrays that gradients share, over engine and ops",
-    "autograd/test_properties.py": "the gradients of all ops, proved with Hypothesis",
+    "autograd/ops/test_gradients.py": "the gradients of all ops, at examples of all their cases",
     "minitf/app/test_messages.py": "what all commands say about careless input",
     "minitf/decoding/test_exactness.py": "beam search against enumeration: a long proof",
     "minitf/fast/test_packed_decoding.py": "decoding with weights of 8 and 16 bits, over decoder and search",

@@ -60,7 +60,7 @@ def gradcheck(
     fast: True to compare one randomly weighted sum of the outputs along one random direction per input, which takes a
         few evaluations per input of any size, instead of each output by each element.
     order: 2 to check the second derivatives, too: `grad(..., create_graph=True)` as a function of the inputs and of the
-        incoming gradients, and forward and reverse mode over each other along a random direction.
+        incoming gradients.
     options: `Options`, how the numerical derivatives are computed, and which of the checks below are added or omitted.
 
     Also checked: the backward pass is linear in the incoming gradient, gives the same result when repeated, when each

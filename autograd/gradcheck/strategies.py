@@ -1,4 +1,4 @@
-"""Hypothesis strategies for inputs of ops: shapes, axes, arrays in any memory layout, masks, indices.
+"""Hypothesis strategies for inputs of ops: shapes, and arrays in any memory layout.
 
     @given(arrays(shapes(min_ndim=1), away_from=(0,)))
     def test_my_op(x):
@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from autograd.gradcheck import draw
-from autograd.gradcheck.cases import Case, cases_for
 
 try:
     from hypothesis import strategies as st
-    from hypothesis.extra.numpy import mutually_broadcastable_shapes
 except ImportError as error:
     raise ImportError("autograd.testing.strategies needs Hypothesis: pip install hypothesis") from error
 
@@ -32,19 +30,6 @@ Shapes = Shape | st.SearchStrategy[Shape]
 def shapes(min_ndim: int = 0, max_ndim: int = 3, min_side: int = 0, max_side: int = 4) -> st.SearchStrategy[Shape]:
     """Shapes, by default also empty ones and ()."""
     return st.lists(st.integers(min_side, max_side), min_size=min_ndim, max_size=max_ndim).map(tuple)
-
-
-def broadcastable_shapes(number: int = 2, max_ndim: int = 3, min_side: int = 0) -> st.SearchStrategy[tuple[Shape, ...]]:
-    """Tuples of `number` shapes that broadcast against each other."""
-    drawn = mutually_broadcastable_shapes(num_shapes=number, max_dims=max_ndim, min_side=min_side, max_side=4)
-    return drawn.map(lambda result: tuple(result.input_shapes))
-
-
-def axes(ndim: int, *, none: bool = True, several: bool = True) -> st.SearchStrategy[Any]:
-    """Values of an `axis` argument: None, an axis, or a tuple of axes, some of them negative; None or () for ndim=0."""
-    one = st.integers(-ndim, ndim - 1) if ndim else st.nothing()
-    some = st.lists(one, max_size=ndim, unique_by=lambda axis: axis % ndim).map(tuple)
-    return st.one_of(st.none() if none else st.nothing(), one, some if several else st.nothing())
 
 
 def rngs() -> st.SearchStrategy[np.random.Generator]:
@@ -117,29 +102,3 @@ def layouts(draw_from: st.DrawFn, array: Array, *, negative_strides: bool = True
     view = draw.arrange(np.pad(array, margin, constant_values=gap), order, steps)[inside]
     view.flags.writeable = not read_only or draw_from(st.booleans())
     return view
-
-
-@st.composite
-def masks(draw_from: st.DrawFn, shape: Shapes, *, blocked_rows: bool = True) -> Array:
-    """Boolean masks, True where attention is allowed; with `blocked_rows`, some rows are all False."""
-    shape, rng = _shape(draw_from, shape), draw_from(rngs())
-    mask = draw.mask(rng, shape, draw_from(st.sampled_from([0.0, 0.3, 0.7, 1.0])))
-    if blocked_rows and shape:
-        mask = mask & (rng.random((*shape[:-1], 1)) < 0.7)
-    elif shape and mask.size:
-        mask[..., 0] |= ~mask.any(axis=-1)
-    return mask
-
-
-@st.composite
-def indices(draw_from: st.DrawFn, size: int, shape: Shapes | None = None, *, negative: bool = False) -> Array:
-    """Arrays of indices below `size`, of any integer type; empty arrays for size=0."""
-    shape = _shape(draw_from, shape) if size else (0,)
-    kinds = ["int8", "int16", "int32", "int64"] + ["uint8", "uint32"] * (not negative)
-    dtype = draw_from(st.sampled_from([kind for kind in kinds if draw.holds(kind, size)]))
-    return draw_from(rngs()).integers(-size if negative else 0, max(size, 1), shape).astype(dtype)
-
-
-def cases(op: str) -> st.SearchStrategy[Case]:
-    """Return the registered cases of an op."""
-    return st.sampled_from(cases_for(op))

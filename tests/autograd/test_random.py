@@ -96,19 +96,6 @@ def test_the_same_seed_step_site_and_shape_give_the_same_mask():
     np.testing.assert_array_equal(first, again)
 
 
-def test_a_mask_does_not_depend_on_what_was_drawn_before():
-    random.manual_seed(3)
-    random.begin_step(2)
-    keep_mask((7,), 0.1)
-    after_little = keep_mask((50,), 0.5)[0]
-    random.begin_step(1)
-    for size in (1, 100, 1000):
-        keep_mask((size,), 0.3)
-    random.begin_step(2)
-    keep_mask((1000, 3), 0.9)
-    np.testing.assert_array_equal(keep_mask((50,), 0.5)[0], after_little)
-
-
 def test_seed_step_and_site_each_change_the_mask():
     base = bits(1, 2, 3, (64,))
     for other in ((2, 2, 3), (1, 3, 3), (1, 2, 4)):

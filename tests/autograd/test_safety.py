@@ -89,17 +89,6 @@ def test_backward_frees_saved_arrays_while_the_result_lives():
         assert saved() is None
 
 
-def test_errors_leave_no_graph_behind():
-    with without_garbage_collector():
-        x = leaf(1.0)
-        y = ag.exp(x)
-        op = weakref.ref(y.op)
-        with pytest.raises(ValueError, match="shape"):
-            y.backward(np.ones(3))
-        del y
-        assert op() is None
-
-
 # ---- Twice ----
 
 
@@ -112,15 +101,6 @@ def test_second_backward_is_an_error_that_names_the_op():
     ):
         y.backward()
     assert x.grad.item() == 4.0
-
-
-def test_second_backward_through_a_shared_part_is_an_error():
-    x = leaf(2.0)
-    shared = ag.exp(x)
-    one, two = shared * 2, shared * 3
-    one.backward()
-    with pytest.raises(RuntimeError, match="second time through Exp"):
-        two.backward()
 
 
 def test_retain_graph_allows_a_second_backward():
@@ -199,38 +179,12 @@ def test_in_place_change_of_a_saved_output_is_noticed():
         y.sum().backward()
 
 
-def test_in_place_change_through_an_output_that_is_a_view_of_a_leaf():
-    x = leaf(1.0, 2.0)
-    y = x * x
-    with ag.no_grad():
-        x.reshape(2, 1)[0] = 5.0
-    with pytest.raises(RuntimeError, match="changed in place"):
-        y.sum().backward()
-
-
-def test_in_place_change_of_an_index_is_noticed():
-    x, index = leaf(1.0, 2.0, 3.0), Tensor(np.array([0, 2]))
-    y = x[index] * 1.0
-    index[0] = 1
-    with pytest.raises(RuntimeError, match=r"GetItem .*changed in place"):
-        y.sum().backward()
-
-
 def test_in_place_change_of_what_nobody_saved_is_fine():
     x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
     y = x + w
     w += 1.0
     y.sum().backward()
     assert x.grad.tolist() == [1, 1]
-
-
-def test_in_place_change_of_a_copy_is_fine():
-    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
-    y = x * w
-    copied = w[[0, 1]]  # integer arrays copy
-    copied += 1.0
-    y.sum().backward()
-    assert x.grad.tolist() == [3, 4]
 
 
 def test_in_place_change_after_backward_is_fine():
@@ -253,17 +207,6 @@ def test_in_place_change_of_a_tensor_that_requires_a_gradient_is_an_error(change
 
 
 # ---- Borrowed gradients ----
-
-
-def test_two_leaves_of_a_sum_do_not_share_their_gradient():
-    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
-    g = np.array([1.0, 1.0])
-    (a + b).backward(g)
-    assert not np.shares_memory(a.grad.data, b.grad.data)
-    assert not np.shares_memory(a.grad.data, g)
-    a.grad += 5.0
-    assert b.grad.tolist() == [1, 1]
-    assert g.tolist() == [1, 1]
 
 
 def test_leaf_gradients_are_writable_arrays_of_their_own():
@@ -361,20 +304,6 @@ def test_what_would_lose_its_gradient_is_not_written_into_a_tensor(statement):
     exec(statement, {"h": h, "y": (w * 3).detach()})
 
 
-def test_a_tensor_of_a_tensor_counts_changes_with_it():
-    x = Tensor(np.ones(3))
-    other = Tensor(x)
-    w = random_leaf(3)
-    y = (w * x).sum()
-    other += 1.0
-    with pytest.raises(RuntimeError, match="changed in place"):
-        y.backward()
-    y = (w * x).sum()
-    copy = Tensor(x, dtype=np.float32)
-    copy += 1.0
-    y.backward()
-
-
 class Buffered(Op):
     """y = 2 x, with a buffer of its own for the gradient."""
 
@@ -431,16 +360,6 @@ def test_a_change_through_another_tensor_of_the_same_memory_is_noticed(other):
         q += 1
     with pytest.raises(RuntimeError, match="needs for its backward pass an array that was changed"):
         y.backward()
-
-
-def test_tensors_of_other_memory_count_apart():
-    x = np.array([1.0, 2.0, 3.0])
-    p, copy, converted = Tensor(x, requires_grad=True), Tensor(x.copy()), Tensor(x, dtype="float32")
-    y = (p * p).sum()
-    for q in (copy, converted):
-        q += 1
-    y.backward()
-    np.testing.assert_array_equal(p.grad.data, 2 * x)
 
 
 def test_what_is_known_of_memory_dies_with_it():

@@ -122,36 +122,6 @@ def test_shapes():
 
 
 @FEW
-@given(ags.broadcastable_shapes(3))
-def test_broadcastable_shapes(shapes):
-    assert len(shapes) == 3
-    np.broadcast_shapes(*shapes)
-
-
-@pytest.mark.heavy
-def test_broadcastable_shapes_differ():
-    assert finds(ags.broadcastable_shapes(), lambda s: len(s[0]) != len(s[1]) and 1 in s[1] and max(s[1]) > 1)
-    assert finds(ags.broadcastable_shapes(), lambda s: 0 in s[0] and 1 in s[1])
-
-
-@pytest.mark.heavy
-@FEW
-@given(st.data(), ags.shapes())
-def test_axes(data, shape):
-    axis = data.draw(ags.axes(len(shape)))
-    np.zeros(shape).sum(axis=axis)  # NumPy accepts it
-
-
-def test_kinds_of_axes():
-    assert finds(ags.axes(3), lambda a: a is None)
-    assert finds(ags.axes(3), lambda a: a == -2)
-    assert finds(ags.axes(3), lambda a: isinstance(a, tuple) and len(a) == 2 and a[0] > 0 > a[1])
-    assert finds(ags.axes(3), lambda a: a == ())
-    assert never(ags.axes(3, none=False, several=False), lambda a: not isinstance(a, int))
-    assert finds(ags.axes(0), lambda a: a == ())
-
-
-@FEW
 @given(ags.arrays(away_from=(0, 1), low=-1, high=3))
 def test_arrays_away_from_points(x):
     assert x.dtype == np.float64
@@ -188,27 +158,6 @@ def test_layouts():
     assert never(ags.arrays((2, 3), any_layout=False), lambda a: not a.flags.c_contiguous or not a.flags.writeable)
 
 
-def test_masks():
-    assert finds(ags.masks((3, 4)), lambda m: not m[1].any() and m[0].any())
-    assert never(ags.masks((3, 4)), lambda m: m.dtype != bool or m.shape != (3, 4))
-    assert never(ags.masks((3, 4), blocked_rows=False), lambda m: not m.any(axis=-1).all())
-    assert finds(ags.masks((3, 4), blocked_rows=False), lambda m: not m.all())
-
-
-@pytest.mark.heavy
-def test_indices():
-    assert finds(ags.indices(3), lambda i: i.size > 1 and len(np.unique(i)) < i.size)
-    assert finds(ags.indices(3, negative=True), lambda i: (i < 0).any())
-    assert finds(ags.indices(3), lambda i: i.dtype.kind == "u")
-    assert never(ags.indices(3), lambda i: ((i < 0) | (i > 2)).any() or i.dtype.kind not in "iu")
-    assert never(ags.indices(3, negative=True), lambda i: ((i < -3) | (i > 2)).any())
-    assert never(ags.indices(0), lambda i: i.size > 0)
-    assert never(ags.indices(300, (20,)), lambda i: ((i < 0) | (i > 299)).any())
-    assert never(ags.indices(40_000, (20,), negative=True), lambda i: ((i < -40_000) | (i > 39_999)).any())
-    drawn = [draw.indices(np.random.default_rng(seed), (50,), 40_000) for seed in range(9)]
-    assert min(i.min() for i in drawn) >= 0
-
-
 def test_points_that_are_too_close_are_an_error():
     assert finds(ags.arrays(away_from=(0, 0, 0.21)), lambda x: x.size > 0)
     with pytest.raises(ValueError, match=r"away_from=\(0, 0.1\): points must be more than 0.2 apart"):
@@ -220,13 +169,6 @@ def test_points_that_are_too_close_are_an_error():
 def test_rngs_tell_their_seed(rng):
     again = eval(repr(rng))
     assert rng.standard_normal() == again.standard_normal()
-
-
-def test_cases_of_an_op(monkeypatch):
-    monkeypatch.setattr(case_module, "_cases", {})
-    for name in ("any shape", "zero size"):
-        register("Mine", name)(lambda rng: Example(ag.tanh, [rng.standard_normal(3)]))
-    assert finds(ags.cases("Mine"), lambda case: case.name == "zero size")
 
 
 @FEW

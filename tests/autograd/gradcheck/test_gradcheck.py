@@ -38,11 +38,6 @@ def test_an_array_that_is_passed_twice_is_two_inputs():
     assert "wrong gradient of input 0" in message(first_only, [x, x])
 
 
-def test_one_input_needs_no_list():
-    assert gradcheck(ag.tanh, X)
-    assert gradcheck(ag.tanh, Tensor(X, requires_grad=True))
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     "array",
@@ -63,13 +58,6 @@ def test_one_input_needs_no_list():
 @each_mode
 def test_any_array(array, how):
     assert gradcheck(lambda x: ag.exp(x) * x, array, **how)
-
-
-def test_read_only_array_is_left_alone():
-    x = X.copy()
-    x.flags.writeable = False
-    assert gradcheck(ag.tanh, x)
-    assert (x == X).all()
 
 
 def test_ops_see_the_layout_that_was_given():
@@ -95,27 +83,6 @@ def test_integer_arrays_and_other_values_are_passed_on():
 
     assert gradcheck(function, [rows, X, scale], options=Options(shapes=False))
     assert all(indices is rows and factor == scale for indices, factor in seen)
-
-
-def test_tensors_without_gradient_are_constants():
-    """Here the gradient of the second factor would be wrong."""
-
-    def wrong_for_w(self, g):
-        x, w = self.saved
-        return 2 * x * w * g, x * g
-
-    assert gradcheck(square_times(wrong_for_w), [Tensor(X, requires_grad=True), Tensor(W)])
-    with pytest.raises(GradcheckError, match="wrong gradient of input 1"):
-        gradcheck(square_times(wrong_for_w), [X, W])
-
-
-@each_mode
-def test_several_outputs(how):
-    assert gradcheck(lambda x: (x * x, ag.sum(x, 0), x), X, **how)
-
-
-def test_integer_and_detached_outputs_are_left_out():
-    assert gradcheck(lambda x: (x > 0, x * x, Tensor(x.data.argmax()), (x * 3).detach()), X)
 
 
 @each_mode
@@ -151,11 +118,6 @@ def test_leaves_no_trace():
     assert (array == data).all()
     assert (x.grad.data == 1).all()
     assert random.get_state() == (7, 3, 5)
-
-
-def test_a_tensor_used_twice_and_passed_twice():
-    x = Tensor(X, requires_grad=True)
-    assert gradcheck(lambda a, b: a * b + a, [x, x])
 
 
 def test_infinite_inputs_and_outputs():
@@ -301,23 +263,6 @@ def test_missing_sum_by_the_shape_of_the_gradient():
     assert "a missing sum over the axes along which the input was broadcast" in text
     assert "broadcasts = True" in text
     assert gradcheck(op(lambda x, row: x * row, unsummed, broadcasts=True), [X, W[0]])
-
-
-def test_wrong_shape_that_no_broadcast_explains():
-    text = message(op(np.sin, lambda self, g: g[:, :2]), X)
-    assert "returned a gradient of shape (2, 2)" in text
-    assert "likely cause" not in text
-
-
-@each_mode
-def test_mean_instead_of_a_sum_over_a_broadcast_axis(how):
-    def mean(self, g):
-        x, row = self.saved
-        return g * row, (g * x).mean(axis=0)
-
-    assert "a mean where a sum is meant (1/2, the size of axis 0 of the output)" in message(
-        op(lambda x, row: x * row, mean), [X, W[0]], **how
-    )
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 3), (2, 3, 2)])

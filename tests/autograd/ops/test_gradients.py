@@ -1,45 +1,40 @@
-"""Every op, at random inputs of every kind: its gradient is its derivative.
+"""Every op: its gradient is its derivative, at examples of all its cases and at arrays that are computed in blocks.
 
 Each example is held against central differences, complex steps and, for fused ops, their plain composition.
 """
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import autograd as ag
 from autograd import Op, random
 from autograd.testing import Example, check_case, check_example, draw
-from autograd.testing import strategies as ags
-from tests import cases  # noqa: F401 (registers those that `ags.cases` draws)
+from tests.cases import cases_for
 
 pytestmark = pytest.mark.heavy
 
 OPS = sorted(Op.registry)
-PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.differing_executors]}
-QUICK = settings(max_examples=2, derandomize=True, **PATIENT)  # the same examples at every run
-DEEP = settings(max_examples=1000, database=None, **PATIENT)  # new ones at every run
-
-# ---- Every case of every op ----
+MANY = 1000  # examples of each op in the slow test
 
 
 @pytest.mark.parametrize("op", OPS)
-@QUICK
-@given(data=st.data(), rng=ags.rngs())
-def test_every_op(op, data, rng, proof):
-    proof.add("ops", op, check_case(data.draw(ags.cases(op)), rng))
+def test_every_case(op, proof):
+    for case in cases_for(op):
+        proof.add("ops", op, check_case(case, np.random.default_rng(len(case.name))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS)
-@DEEP
-@given(data=st.data(), rng=ags.rngs())
-def test_every_op_deep(op, data, rng, proof):
-    proof.add("ops", op, check_case(data.draw(ags.cases(op)), rng))
+def test_many_examples(op, proof):
+    seed = np.random.SeedSequence().entropy  # new ones at every run
+    cases = cases_for(op)
+    for k in range(MANY):
+        try:
+            proof.add("ops", op, check_case(cases[k % len(cases)], np.random.default_rng([seed, k])))
+        except Exception as error:
+            error.add_note(f"{cases[k % len(cases)]}, np.random.default_rng([{seed}, {k}])")
+            raise
 
-
-# ---- Arrays so large that they are computed in blocks ----
 
 LARGE = {
     "add": (ag.add, [(300, 300), (300, 1)]),
