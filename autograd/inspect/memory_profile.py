@@ -8,8 +8,6 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from html import escape
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from autograd.engine import Op
@@ -277,25 +275,6 @@ class Memory(Observer, ModuleListener):
         return self.table()
 
     __repr__ = __str__  # the last line of a notebook's cell shows the table
-
-    def draw(self, path: str | Path) -> None:
-        """Write a chart of the memory in use over time, with its peak, to an SVG file."""
-        peak = self.timeline[self._peak]
-        across, up = 560 / (self.timeline[-1].ms or 1), 200 / (peak.live_bytes or 1)  # pixels per unit
-        points = [(20 + moment.ms * across, 230 - moment.live_bytes * up) for moment in self.timeline]
-        steps = "".join(f"H{x:.1f}V{y:.1f}" for x, y in points)  # constant until the next moment
-        x, y = points[self._peak]
-        caption = f"peak {readable_bytes(peak.live_bytes)}, in {peak.during or 'nothing'}"
-        lines = [
-            '<svg xmlns="http://www.w3.org/2000/svg" width="600" height="256" font-family="sans-serif" font-size="11">',
-            f'<path d="M20,230{steps}V230Z" fill="#cfe3f7" stroke="#4a7fb5"/><path d="M20,230H580" stroke="#888"/>',
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#b5443a"/>',
-            f'<text x="20" y="16">{escape(caption)}</text><text x="20" y="246">0 ms</text>',
-            f'<text x="580" y="246" text-anchor="end">{self.timeline[-1].ms:.1f} ms</text>',
-            "</svg>",
-            "",
-        ]
-        Path(path).write_text("\n".join(lines), encoding="utf-8")
 
 
 def _share(part: int, whole: int) -> tuple[str, str]:

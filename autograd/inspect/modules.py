@@ -1,8 +1,8 @@
 """Callbacks around the calls of a model's modules, without cost while none is registered.
 
-While somebody listens, the classes of the modules have a `__call__` that calls the listeners of the instance and
-thread, if there are any; afterwards they have their own again.  The alternative, a base class whose `__call__` runs a
-`forward`, would add a frame to every call and every traceback.
+While somebody listens, the classes of the modules have a `__call__` that calls the listener; afterwards they have their
+own again.  The alternative, a base class whose `__call__` runs a `forward`, would add a frame to every call and every
+traceback.
 
 A module is any object with a `children()` that yields (name, module) pairs.
 """
@@ -24,19 +24,6 @@ class ModuleListener:
 
     def leave_module(self, name: str) -> None:
         """The module has run, or raised an error."""
-
-
-class _Listening(threading.local):
-    """The listeners of each thread, by the ids of the modules."""
-
-    def __init__(self) -> None:
-        self.listeners: dict[int, tuple[tuple[str, ModuleListener], ...]] = {}
-        self.innermost: Any = None  # the running module: a `__call__` that calls its base class's is one call
-
-
-_listening = _Listening()
-_lock = threading.Lock()
-_replaced: dict[type, tuple[Callable[..., Any], int]] = {}  # original `__call__` of a class, number of listeners
 
 
 def named_modules(model: Any) -> dict[str, Any]:
@@ -63,57 +50,42 @@ def named_modules(model: Any) -> dict[str, Any]:
 @contextmanager
 def listen(model: Any, listener: ModuleListener) -> Iterator[None]:
     """Context manager: call `listener` around all calls of `model` and its modules in this thread; None has none."""
-    named = {} if model is None else named_modules(model)
-    before = _listening.listeners
-    heard = dict(before)
-    for name, module in named.items():
-        heard[id(module)] = (*heard.get(id(module), ()), (name, listener))
-    homes = {home for module in named.values() if (home := _home_of_call(type(module))) is not None}
-    for home in homes:
-        _replace_call(home)
-    _listening.listeners = heard
+    names = {} if model is None else {id(module): name for name, module in named_modules(model).items()}
+    classes = {type(module) for module in named_modules(model).values()} if model is not None else set()
+    homes = {home for each in classes if (home := _home_of_call(each)) is not None}
+    originals = {home: vars(home)["__call__"] for home in homes}
+    running: list[Any] = []
+    for home, original in originals.items():
+        home.__call__ = _heard(original, names, listener, running)
     try:
         yield
     finally:
-        _listening.listeners = before
-        for home in homes:
-            _restore_call(home)
+        for home, original in originals.items():
+            home.__call__ = original
 
 
-def _home_of_call(module_class: type) -> type | None:
+def _home_of_call(module_class: type) -> Any:
     """Return the class or base class that defines `__call__`; None for a container without one."""
     return next((each for each in module_class.__mro__ if "__call__" in vars(each)), None)
 
 
-def _replace_call(home: type) -> None:
-    with _lock:
-        original, count = _replaced.get(home, (vars(home)["__call__"], 0))
-        _replaced[home] = original, count + 1
-        if count:
-            return
+def _heard(
+    original: Callable[..., Any], names: dict[int, str], listener: ModuleListener, running: list[Any]
+) -> Callable[..., Any]:
+    """A `__call__` that calls the listener around `original`, once where it calls that of its base class."""
+    thread = threading.get_ident()
 
-        @functools.wraps(original)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            listeners = _listening.listeners.get(id(self))
-            if not listeners or _listening.innermost is self:
-                return original(self, *args, **kwargs)
-            outer, _listening.innermost = _listening.innermost, self
-            for name, listener in listeners:
-                listener.enter_module(name)
-            try:
-                return original(self, *args, **kwargs)
-            finally:
-                for name, listener in reversed(listeners):
-                    listener.leave_module(name)
-                _listening.innermost = outer
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = names.get(id(self)) if threading.get_ident() == thread else None
+        if name is None or (running and running[-1] is self):
+            return original(self, *args, **kwargs)
+        running.append(self)
+        listener.enter_module(name)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            listener.leave_module(name)
+            running.pop()
 
-        home.__call__ = call  # type: ignore[method-assign]
-
-
-def _restore_call(home: type) -> None:
-    with _lock:
-        original, count = _replaced.pop(home)
-        if count > 1:
-            _replaced[home] = original, count - 1
-        else:
-            home.__call__ = original  # type: ignore[method-assign]
+    return call

@@ -58,12 +58,9 @@ def profile(model: Any = None, **calls: Callable[..., Any]) -> Iterator[Profile]
 
 @contextmanager
 def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
-    """Context manager: wrap a method of one object in a section, under each name that the object has it."""
-    owner, names = getattr(method, "__self__", None), []
-    if isinstance(method, MethodType) and hasattr(owner, "__dict__"):
-        found = [*vars(owner).items(), *[item for each in type(owner).__mro__ for item in vars(each).items()]]
-        names = [attribute for attribute, value in found if value in (method, method.__func__)]
-    if not names or any(attribute.startswith("__") for attribute in names):
+    """Context manager: wrap a method of one object in a section."""
+    owner, attribute = getattr(method, "__self__", None), getattr(method, "__name__", "")
+    if not (isinstance(method, MethodType) and hasattr(owner, "__dict__") and getattr(owner, attribute, 0) == method):
         raise TypeError(
             f"{name}={method!r} is not a method of an object that can be wrapped; put the lines that call it into "
             f"`with p.section({name!r}):` instead"
@@ -73,14 +70,11 @@ def _timed(measured: Profile, name: str, method: Any) -> Iterator[None]:
         with measured.section(name):
             return method(*args, **kwargs)
 
-    before = {attribute: vars(owner)[attribute] for attribute in names if attribute in vars(owner)}
-    vars(owner).update(dict.fromkeys(names, call))
+    vars(owner)[attribute] = call
     try:
         yield
     finally:
-        for attribute in names:
-            del vars(owner)[attribute]
-        vars(owner).update(before)
+        del vars(owner)[attribute]
 
 
 # ---- The clock ---------------------------------------------------------------------------------------------------
