@@ -1,6 +1,6 @@
 """Tools to inspect a training step: pictures of the graph, profiles of time and memory.
 
-draw(loss, "graph.html", model.named_parameters())
+draw(loss, "graph.svg", model.named_parameters())
 
 with profile(model, optimizer=optimizer.step) as p:
     …a training step…

@@ -1,8 +1,7 @@
-"""The graph that a Tensor was computed by: as data, as text for Graphviz, and as a picture."""
+"""The graph that a Tensor was computed by: as data, and as text for Graphviz.  `additions.pages` draws it as a page."""
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import weakref
@@ -12,10 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from additions.pages.html import asset, dagre, html_page, to_json
-from autograd.engine import Op
+from autograd.engine import Op, implementations
 from autograd.functional import ancestors
-from autograd.inspect.sources import kind_of
 from autograd.inspect.text import readable_array, readable_bytes, readable_place
 from autograd.safety import owner_of
 from autograd.tensor import Tensor
@@ -78,7 +75,7 @@ class Node:
 class Graph:
     """Nodes from the oldest to the newest, and edges (from, to) in the direction of the forward pass.
 
-    An op that uses a value twice has two edges from it.  A notebook shows the graph as a picture.
+    An op that uses a value twice has two edges from it.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -108,38 +105,6 @@ class Graph:
             times = f' [label="×{count}"]' if count > 1 else ""
             lines.append(f"  n{source} -> n{target}{times};")
         return "\n".join([*lines, "}", ""])
-
-    def html(self) -> str:
-        """Return the graph as a page that loads nothing and draws a picture of it."""
-        script = f'{_script()}drawBoxes(document.querySelector("svg"), JSON.parse(document.scripts[0].textContent));'
-        title = f"A graph of {len(self.nodes):,} nodes"
-        return html_page(title, '<svg id="picture"></svg>', style="", script=script, data={"graph": self._picture()})
-
-    def _repr_html_(self) -> str:
-        """Return the picture as a part of a page or notebook, which draws it."""
-        picture = to_json(self._picture())
-        name = f"graph-{hashlib.sha256(picture.encode()).hexdigest()[:12]}"
-        call = f'drawBoxes(document.getElementById("{name}"), {picture});'
-        svg = f'<svg id="{name}" role="img" aria-label="A graph of {len(self.nodes):,} nodes"></svg>'
-        return f"{svg}<script>(() => {{\n{_script()}{call}}})();</script>"
-
-    def _picture(self) -> dict[str, Any]:
-        """Return the arguments of `drawBoxes` in web/graph.js."""
-        boxes = [
-            {"title": node.title_lines, "lines": node.lines, "tooltip": node.tooltip, "colour": node.colour,
-             "isLeaf": node.kind == LEAF}
-            for node in self.nodes
-        ]  # fmt: skip
-        kinds = {node.kind for node in self.nodes}
-        return {
-            "nodes": boxes,
-            "edges": [(source, target, count) for (source, target), count in Counter(self.edges).items()],
-            "legend": {kind: colour for kind, colour in COLOURS.items() if kind in kinds},
-        }
-
-
-def _script() -> str:
-    return dagre() + asset("graph.js")
 
 
 def _quoted(text: str) -> str:
@@ -180,25 +145,40 @@ def graph(results: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None
 def draw(results: Tensor | Sequence[Tensor], path: str | Path, names: Mapping[str, Tensor] | None = None) -> None:
     """Write the graph of `results` to `path`, in the format of its suffix.
 
-    .html: a page, for any browser;  .dot: text for Graphviz;  .svg, .png, .pdf: a picture, by Graphviz
+    .dot: text for Graphviz;  .svg, .png, .pdf: a picture, by Graphviz.  `additions.pages.draw_graph` writes a page.
 
     Raises: ValueError for another suffix, and as `graph`; RuntimeError for a picture without Graphviz
     """
     path = Path(path)
-    if path.suffix not in (".html", ".dot", *BY_GRAPHVIZ):
-        raise ValueError(f"{path.name!r} ends in none of .html, .dot, {', '.join(BY_GRAPHVIZ)}; choose one of them")
+    if path.suffix not in (".dot", *BY_GRAPHVIZ):
+        raise ValueError(
+            f"{path.name!r} ends in none of .dot, {', '.join(BY_GRAPHVIZ)}; choose one of them, or write a page for "
+            "browsers by additions.pages.draw_graph"
+        )
     made = graph(results, names)
     if path.suffix in BY_GRAPHVIZ:
         program = shutil.which("dot")
         if program is None:
             raise RuntimeError(
                 f"{path.name} is drawn by Graphviz, whose program `dot` is not on the PATH; install it "
-                f"(https://graphviz.org), or draw {path.with_suffix('.html').name}, which needs only a browser"
+                f"(https://graphviz.org), or write a page, which needs only a browser, by additions.pages.draw_graph"
             )
         command = [program, f"-T{path.suffix[1:]}", "-o", str(path)]
         subprocess.run(command, input=made.dot().encode(), check=True)
     else:
-        path.write_text(made.dot() if path.suffix == ".dot" else made.html(), encoding="utf-8")
+        path.write_text(made.dot(), encoding="utf-8")
+
+
+def definition_of(op_class: type[Op]) -> type[Op]:
+    """Return the plain op that a class implements; of others, the class itself."""
+    entries = [entry for table in implementations.values() for entry in table.items()]
+    return next((plain for plain, fast in entries if fast is op_class), op_class)
+
+
+def kind_of(op_class: type[Op]) -> str:
+    """Return the file of this package that defines the op; "other" for ops of users."""
+    module = definition_of(op_class).__module__
+    return module.rpartition(".")[2] if module.startswith("autograd.") else "other"
 
 
 def _op_node(op: Op, saved_bytes: int, name: str | None) -> Node:

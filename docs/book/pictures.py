@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from additions.pages import GraphFigure
 from autograd import Tensor
 from autograd.inspect import Memory, graph
 
@@ -62,7 +63,7 @@ class GraphPicture:
         self.graph = graph(self.result, self.names)  # now: a backward pass frees the graph
 
     def _repr_html_(self) -> str:
-        return figure(self.graph._repr_html_(), self.title)
+        return figure(GraphFigure(self.graph)._repr_html_(), self.title)
 
 
 def in_page(svg: str, title: str) -> str:

@@ -11,9 +11,6 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint
 from autograd.inspect import AnomalyError, anomaly_mode
-from minitf.config import TransformerConfig
-from minitf.config.model import PAD
-from minitf.model.transformer import Transformer
 from tests.helpers.leaves import leaf, random_leaf
 
 
@@ -82,25 +79,12 @@ def test_the_first_op_is_named_not_what_follows(function, x, op):
     assert all(error.inputs_finite)
 
 
-def test_ops_without_gradient_are_looked_at_too():
-    with ag.no_grad():
-        assert anomaly_of(ag.log, Tensor(np.zeros(2))).op == "Log"
-
-
 def test_bfloat16_is_looked_at_too():
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     x = Tensor(np.array([np.inf, 1], bfloat16))
     error = anomaly_of(lambda: (x - x).astype(np.float32))
     assert error.op.startswith("Subtract")
     assert error.index == (0,)
-
-
-def test_one_bad_output_of_several_is_named():
-    class Both(Op):
-        def forward(self, x):
-            return x, x / 0.0
-
-    assert "returned infinite values in its output 1: the first at [0]" in str(anomaly_of(apply, Both, leaf(1.0)))
 
 
 # ---- Minus infinity in masks ----
@@ -129,16 +113,6 @@ def test_what_a_mask_turns_into_is_not():
     assert np.isnan(error.value)
     assert error.where[1] == line_of(naive_softmax, 2)
     assert "its inputs were infinite, infinite" in str(error)
-
-
-def test_a_transformer_with_padding_and_a_fully_masked_row_is_fine():
-    config = TransformerConfig(layers=1, d_model=8, d_ff=16, heads=2, vocab_size=10)
-    model = Transformer(config)
-    source = np.array([[5, 6, PAD], [PAD, PAD, PAD]])
-    with anomaly_mode():
-        logits = model(source, np.array([[2, 5, 6], [2, 5, PAD]]))
-        ag.cross_entropy(logits, np.array([[5, 6, 3], [5, 3, PAD]]), ignore_index=PAD).backward()
-    assert all(np.isfinite(p.grad.data).all() for p in model.parameters())
 
 
 # ---- From outside ----
@@ -236,12 +210,6 @@ def test_inside_a_checkpoint_the_op_is_named():
 # ---- Around it ----
 
 
-def test_it_ends_with_its_block_and_after_an_error():
-    x = leaf(0.0)
-    assert anomaly_of(ag.log, x).op == "Log"
-    assert np.isinf(quiet(ag.log, x).item())
-
-
 def test_an_op_that_fails_inside_does_not_confuse_it():
     x = leaf(1.0, 2.0)
     with anomaly_mode():
@@ -261,34 +229,10 @@ def test_the_result_and_the_gradients_are_what_they_are_without():
     assert (x.grad.data.tobytes(), w.grad.data.tobytes()) == expected
 
 
-def test_an_op_that_fails_inside_another_does_not_confuse_it():
-    class Tries(Op):
-        def forward(self, x):
-            with pytest.raises(ValueError, match="broadcast"):
-                Tensor(np.full(2, np.inf)) + np.ones(3)
-            return x / 0.0
-
-    assert anomaly_of(apply, Tries, leaf(1.0)).op == "Tries"
-
-
 def test_a_nan_behind_an_infinity_is_what_is_shown():
     error = anomaly_of(lambda: ag.log(leaf(0.0, -1.0)))
     assert (error.index, "returned NaN" in str(error)) == ((1,), True)
     assert "1 of 2 elements" in str(error)
-
-
-def test_a_gradient_written_over_what_was_saved_did_not_go_in():
-    class Overwrites(Op):
-        def forward(self, x):
-            self.save(x.copy())
-            return x * 1.0
-
-        def backward(self, g_y):
-            (x,) = self.saved
-            x *= g_y / 0.0
-            return x
-
-    assert anomaly_of(lambda: apply(Overwrites, leaf(1.0, 2.0)).backward(np.ones(2))).inputs_finite == (True,)
 
 
 PLAIN = """
@@ -301,7 +245,7 @@ with memory() as m, profile() as p:
     ag.exp(x).sum().backward()
 assert "script.py:8" in str(m), m
 assert {"Exp", "Sum"} <= {row.name for row in p.rows()}
-assert len(graph(ag.exp(x)).html()) > 1000
+assert graph(ag.exp(x)).dot().startswith("digraph")
 try:
     with anomaly_mode(), np.errstate(all="ignore"):
         ag.log(x - 1)

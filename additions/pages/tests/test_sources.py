@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.pages.sources import ROOT, class_description, input_names, saved, saved_names, shown_path
 from autograd import fast
 from autograd.engine import Op, implementations
-from autograd.inspect.sources import ROOT, class_description, input_names, saved, saved_names, shown_path
 from tests.helpers.leaves import random_leaf
 
 OPS = Op.registry

@@ -12,22 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograd.engine import Op, implementations
+from autograd.engine import Op
 from autograd.fast.kernels import Kernels
+from autograd.inspect.graph import definition_of, kind_of
 
 ROOT = Path(__file__).parents[2]
-
-
-def definition_of(op_class: type[Op]) -> type[Op]:
-    """Return the plain op that a class implements; of others, the class itself."""
-    entries = [entry for table in implementations.values() for entry in table.items()]
-    return next((plain for plain, fast in entries if fast is op_class), op_class)
-
-
-def kind_of(op_class: type[Op]) -> str:
-    """Return the file of this package that defines the op; "other" for ops of users."""
-    module = definition_of(op_class).__module__
-    return module.rpartition(".")[2] if module.startswith("autograd.") else "other"
 
 
 def class_description(op_class: type[Op]) -> dict[str, Any]:
