@@ -18,10 +18,6 @@ from tests.helpers.definitions import names_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = sorted(
-    each.parent for package in ("autograd", "minitf", "additions") for each in (ROOT / package).glob("*/__init__.py")
-)
-READ = {"autograd/ops", "minitf/data", "minitf/decoding", "minitf/model", "minitf/training"}  # the core
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$|^<!-- (picture)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
 
 
@@ -108,18 +104,6 @@ def test_blocks_run_in_an_installed_copy(page):
     imported = {name for language, code in blocks(page) if language == "python" for name in modules(code)}
     beside = {path.stem for path in ROOT.iterdir()} - {"autograd", "minitf", "additions"}
     assert imported & beside == ({"examples"} if page.name == "14-one-file.md" else set())
-
-
-def test_each_room_is_read_or_says_that_it_need_not_be():
-    """CONTRIBUTING.md names every room; those that are not the core have ten lines of their own."""
-    contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    for room in ROOMS:
-        name = room.relative_to(ROOT).as_posix()
-        assert f"`{name}/`" in contributing, name
-        own = room / "README.md"
-        assert own.exists() != (name in READ), name
-        if own.exists():
-            assert len(own.read_text("utf-8").splitlines()) <= 10, name
 
 
 def anchors(page):
