@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import MISSING, Field
-from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -39,12 +38,6 @@ class BriefHelp(argparse.Action):
         parser.epilog = f"These are the most common flags; {parser.prog} {ALL} lists all."
         parser.print_help()
         parser.exit()
-
-
-def function_of(place: str) -> Callable[[Sequence[str]], int | None]:
-    """Import the function of a command.  place: as in `commands.GROUPS`, in minitf.app or in an addition"""
-    module, _, function = place.rpartition(".")
-    return getattr(import_module(module if module.startswith("additions.") else f"minitf.app.{module}"), function)
 
 
 def version() -> str:
