@@ -66,7 +66,7 @@ def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path, monk
         time.sleep(60)
 
     with monkeypatch.context() as patched:
-        patched.setattr("additions.interchange.conversion.decisive_values", interrupted)  # after the vocabulary is written
+        patched.setattr("additions.interchange.conversion.decisive_values", interrupted)
         with pytest.raises(KeyboardInterrupt):
             import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
