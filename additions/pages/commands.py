@@ -1,4 +1,4 @@
-"""`minitf report`, `page` and `step`: pages with learning curves, a translating model, and one training step."""
+"""`minitf report`, `attention`, `page` and `step`: learning curves, attention, a translating model, a training step."""
 
 from __future__ import annotations
 
@@ -53,6 +53,54 @@ def is_training(directory: RunDirectory) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+# ---- minitf attention RUN ----
+
+
+def attention(argv: Sequence[str]) -> None:
+    """Write the page or figure of the attention of a text's first lines, and print its path."""
+    parser = ArgumentParser(
+        prog="minitf attention",
+        description="Translate the first lines of a text, and write the attention weights of all heads as an "
+        "interactive page, or as a figure of the first line.",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
+    parser.add_argument(
+        "--input", type=Path, required=True, metavar="FILE", help="text to translate, one sentence per line"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help=".html for an interactive page; .png, .svg or .pdf for a figure of the first line",
+    )
+    parser.add_argument("--lines", type=int, default=20, metavar="N", help="lines on the page (default 20)")
+    parser.add_argument(
+        "--kind",
+        choices=("encoder", "decoder", "cross"),
+        default="cross",
+        help="attention to draw or to show first: encoder, source to source; decoder, target to target; cross, target "
+        "to source (default)",
+    )
+    parser.add_argument("--layer", type=int, metavar="N", help="layer to draw or to show first, from 1 (default: all)")
+    parser.add_argument("--head", type=int, metavar="N", help="head to draw or to show first, from 1 (default: all)")
+    given = parser.parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
+        from additions.pages.attention_writer import write_attention
+        from minitf.data.text import read_lines
+        from minitf.system.process import set_up_device
+        from minitf.translation.translator import Translator
+    set_up_device(None)
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    translator = Translator.load(given.run, warn=warn)
+    shown = {"kind": given.kind, "layer": given.layer, "head": given.head}
+    lines = read_lines(given.input)
+    print(write_attention(given.output, translator, lines, str(given.run), warn, most=given.lines, **shown))
 
 
 # ---- minitf page RUN ----

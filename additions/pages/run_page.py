@@ -76,7 +76,7 @@ def charts_of(log: LogSeries) -> list[Chart]:
         return [curve_of(log[name], "training", "train"), curve_of(log[f"valid_{name}"], "validation", "valid")]
 
     bleu = [curve_of(log["valid_bleu"], "validation", "valid"), curve_of(log["bleu"], "test", "test")]
-    bleu_missing = "Computed on the test text when training ends; during training with --valid-bleu-every."
+    bleu_missing = "Computed on the test text when training ends; during training with --valid-metric bleu."
     rate = curve_of(log["learning_rate"], "learning rate", "rate")
     speed = curve_of(log["target_tokens_per_s"], "target tokens/s", "speed")
     norm = curve_of(log["gradient_norm"], "gradient norm", "norm")

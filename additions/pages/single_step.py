@@ -176,7 +176,7 @@ def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
         return 0
     try:
         state = TrainState.from_plain(plain)
-        optimizer.load_state(state.step - state.skipped_updates, moments)
+        optimizer.load_state(state.step, moments)
     except ValueError as error:
         raise UserError(f"the last checkpoint of {path} does not match this run: {error}") from error
     return state.step
@@ -192,7 +192,7 @@ def _pairs_of_run(path: Path, learned: LearnedModel) -> Iterator[Pair]:
     if not is_prepared(folder):
         raise UserError(f"{path} has no copy of its training text; give sentences with --pair SOURCE TARGET")
     config = learned.config
-    corpus = load_prepared(folder, learned.vocabulary, max_length=config.max_length, errors=config.errors)
+    corpus = load_prepared(folder, learned.vocabulary, max_length=config.max_length)
     for i in range(len(corpus)):
         yield corpus.source[i].tolist(), corpus.target[i].tolist()
 

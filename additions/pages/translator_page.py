@@ -20,7 +20,6 @@ import numpy as np
 from additions.pages.page import page
 from autograd.fast.int8 import quantise
 from minitf.config import TransformerConfig
-from minitf.config.model_settings import ComparedSettings, OtherProgramsSettings
 from minitf.data.byte_pairs import byte_pairs
 from minitf.data.prepared import PreparedCorpus
 from minitf.data.prepared_folder import is_prepared
@@ -37,6 +36,7 @@ EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
 """Sentences to choose from, characters of the longest of them, and lines that are looked at."""
 HALF = 65_504  # the largest number of type float16
 COMPUTED = [
+    *("vocab_size", "layers", "d_model", "heads", "d_ff", "d_k", "d_v", "dropout", "share_embeddings", "max_positions"),
     *("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings", "norm_epsilon"),
     *("attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width"),
 ]
@@ -116,8 +116,7 @@ SCRIPTS = ["pieces.js", "heat.js", *(f"translator-{part}.js" for part in PARTS),
 def _refuse_other_models(model: TransformerConfig, name: str) -> None:
     """Raises: UserError for an architecture that is not the paper's"""
     paper = TransformerConfig()
-    fields = [*ComparedSettings.__dataclass_fields__, *OtherProgramsSettings.__dataclass_fields__, "positions"]
-    for field in fields:
+    for field in TransformerConfig.__dataclass_fields__:
         value, usual = getattr(model, field), getattr(paper, field)
         if field not in COMPUTED and value != usual:
             raise UserError(f"{name} has {field}={value}; the page computes the paper's model, with {field}={usual}")

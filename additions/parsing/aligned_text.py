@@ -32,13 +32,13 @@ neighbours in a treebank come from one article, and a parser is to be tested on 
 PathPair = tuple[Path, Path]
 
 
-def check_trees(config: ParsingConfig, errors: str) -> None:
+def check_trees(config: ParsingConfig) -> None:
     """Read every treebank once.  Raises: UserError for malformed trees, and for a treebank without a word"""
     paths = (config.trees, config.valid_trees, config.test_trees)
     for each in filter(None, paths):
         require_regular(each)  # before a byte of a pipe is taken
     for path in paths:
-        if path is not None and not sum(1 for _ in _cleaned(read_trees(path, errors))):
+        if path is not None and not sum(1 for _ in _cleaned(read_trees(path))):
             raise UserError(f"{path} contains no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
 
 
@@ -75,15 +75,15 @@ def pieces_of_tokens(path: Path, most: int) -> list[str]:
     return [*common, *dict.fromkeys(part for token in counts for part in parts(token))]
 
 
-def read_splits(config: ParsingConfig, errors: str) -> dict[str, Iterable[Tree]]:
+def read_splits(config: ParsingConfig) -> dict[str, Iterable[Tree]]:
     """Read the trees of each split; held-out splits without a file of their own are cut from the end of `trees`."""
     assert config.trees is not None
-    trees = list(_cleaned(read_trees(config.trees, errors)))
+    trees = list(_cleaned(read_trees(config.trees)))
     count = held_out_count(len(trees)) if config.valid_trees is None or config.test_trees is None else 0
     splits: dict[str, Iterable[Tree]] = {}
     for split, path in (("test", config.test_trees), ("valid", config.valid_trees)):
         if path is not None:
-            splits[split] = read_trees(path, errors)
+            splits[split] = read_trees(path)
         else:
             splits[split] = trees[-count:]
             del trees[-count:]

@@ -17,9 +17,7 @@ SAMPLE_TREES = 3
 def score_trees(run: Run, say: Say) -> None:
     """Parse the test set as `score_translations` translates it."""
     config, folder = run.config, run.directory.path
-    parser = Parser.load(
-        folder, allow_config_edits=True, plain=run.config.plain, warn=lambda message: say(f"warning: {message}")
-    )
+    parser = Parser.load(folder, plain=run.config.plain, warn=lambda message: say(f"warning: {message}"))
     assert run.data.texts.test is not None  # a parsing run always has a test set
     sentences = run.data.texts.test[0]
     gold = sentences.with_suffix(".trees")

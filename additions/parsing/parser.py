@@ -46,7 +46,9 @@ class Parser:
         """
         translator = Translator.load(run_directory, **options)
         if translator.task != "parsing":
-            raise UserError(f"{run_directory} was trained to translate, not to parse; train a run with --task parsing")
+            raise UserError(
+                f"{run_directory} was trained to translate, not to parse; train a run with --preset parsing-tiny"
+            )
         return cls(translator)
 
     def __repr__(self) -> str:
@@ -97,10 +99,6 @@ class Parser:
         """`3 of 500 outputs were not trees and were repaired: 2 unclosed, 1 missing tags`"""
         share = f"{self.repaired:,} of {self.parsed:,} outputs were not trees"
         return f"{share} and were repaired: {self.repairs}" if self.repaired else share
-
-    def warning(self) -> str:
-        """Return the summary if an output was repaired, else nothing."""
-        return self.summary() if self.repaired else ""
 
     def _tree(self, words: list[str], output: str) -> Tree | None:
         if not words:

@@ -67,9 +67,9 @@ Node = Tree | Leaf
 # ---- Reading -----------------------------------------------------------------------------------------------------
 
 
-def read_trees(path: PathLike, errors: str = "strict") -> Iterator[Tree]:
+def read_trees(path: PathLike) -> Iterator[Tree]:
     """Iterate over the trees of a file, `.gz` or not.  Raises: UserError for a malformed tree, with its line"""
-    return trees_of(read_lines(path, errors), str(path))
+    return trees_of(read_lines(path), str(path))
 
 
 def trees_of(lines: Iterable[str], name: str) -> Iterator[Tree]:

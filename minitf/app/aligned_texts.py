@@ -1,4 +1,4 @@
-"""Texts with a line for each input line of `minitf translate`: references, prefixes, translations to score."""
+"""Texts with a line for each input line of `minitf translate`: references, translations to score."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitf.config import TranslateConfig
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 
-ALIGNED = ("reference", "prefix", "score")
+ALIGNED = ("reference", "score")
 
 
 def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str] | None], int | None]:
@@ -22,7 +22,7 @@ def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str]
     """
     line_count = None
     if config.input is not None and not _is_stream(config.input):
-        line_count = sum(1 for _ in read_lines(config.input, config.errors))
+        line_count = sum(1 for _ in read_lines(config.input))
     paths = {name: getattr(config, name) for name in ALIGNED}
     return {name: path and _read_aligned(path, config, line_count) for name, path in paths.items()}, line_count
 
@@ -30,9 +30,9 @@ def read_aligned_texts(config: TranslateConfig) -> tuple[dict[str, Iterable[str]
 def _read_aligned(path: Path, config: TranslateConfig, line_count: int | None) -> Iterable[str]:
     is_stream = _is_stream(path)
     if line_count is None:
-        lines = read_lines(path, config.errors)
+        lines = read_lines(path)
         return lines if is_stream else list(lines)
-    found = list(itertools.islice(read_lines(path, config.errors), line_count + 1 if is_stream else None))
+    found = list(itertools.islice(read_lines(path), line_count + 1 if is_stream else None))
     if len(found) != line_count:
         more = "more" if is_stream and len(found) > line_count else f"{len(found):,}"
         raise UserError(

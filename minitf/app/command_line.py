@@ -13,17 +13,17 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from minitf.app.arguments import ALL, REQUIRED, BriefHelp, Print, help_of, required, version
-from minitf.config import PRESETS, RunConfig
-from minitf.config.options import description, none_is_absent, shown, without_none
+from minitf.app.arguments import version
+from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
+from minitf.config.options import description, shown, without_none
 from minitf.errors import UserError, nearest, shortened
 
-SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for --task parsing"}
+SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for presets parsing-*"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,23 @@ class Flag:
     def value_in(self, config: Any) -> Any:
         """Return the value of this field in a configuration."""
         return attrgetter(self.dest)(config)
+
+    def help(self, with_presets: bool) -> str:
+        """Format the help, `width of … (tokens; section 3.1; default 512)`, with presets' defaults if they differ."""
+        metadata, default = self.field.metadata, self.field.default
+        source = metadata["source"]
+        notes = [metadata["unit"], f"section {source}" if source and not source.startswith("Table") else source]
+        if self.dest == "preset":
+            notes.append(f"default {DEFAULT_PRESET}")
+        elif with_presets:
+            values = {name: shown(self.value_in(preset), quote=False) for name, preset in PRESETS.items()}
+            alike = len(set(values.values())) == 1
+            listed = values[DEFAULT_PRESET] if alike else ", ".join(f"{name} {value}" for name, value in values.items())
+            notes.append(f"default {listed}")
+        elif default not in (MISSING, (), None) and self.field.type is not bool:
+            notes.append(f"default {shown(default, quote=False)}")
+        text = f"{metadata['help']} ({'; '.join(filter(None, notes))})" if any(notes) else metadata["help"]
+        return text.replace("%", "%%")
 
 
 def flags_of(config_class: type, inside: str = "") -> Iterator[Flag]:
@@ -73,7 +90,7 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             valid = [option for action in parser._actions for option in action.option_strings]
             inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
             hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
-            raise UserError(f"unknown flag {shortened(name)}{hint or f'; {_help_flag(parser)} lists all flags'}")
+            raise UserError(f"unknown flag {shortened(name)}{hint or '; --help lists all flags'}")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
     rest = next((action for action in parser._actions if action.nargs == "*"), None)
     if rest is not None and (words := [word for word in unknown if word != "--"]):  # RUN --beam 2 MORE
@@ -83,12 +100,8 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
             parser.error(str(error))
         values[rest.dest] = (*values.get(rest.dest, ()), *more)
     elif unknown:
-        raise UserError(f"unexpected argument {shown(unknown[0])}; {_help_flag(parser)} lists all flags")
+        raise UserError(f"unexpected argument {shown(unknown[0])}; --help lists all flags")
     return values
-
-
-def _help_flag(parser: ArgumentParser) -> str:
-    return ALL if ALL in parser._option_string_actions else "--help"
 
 
 def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
@@ -109,23 +122,20 @@ def absolute(value: Any) -> Any:
 
 # ---- Building ----
 
+REQUIRED = "the following arguments are required: "
+"""Beginning of argparse's message."""
+
 
 class ArgumentParser(argparse.ArgumentParser):
     """argparse with groups by name, without abbreviations, whose errors are UserErrors of one sentence."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)  # an abbreviation changes its meaning when a flag is added
-        self.describe: Callable[[], None] = lambda: None
-        """Give the arguments their descriptions, which most commands do not print."""
 
     def group(self, name: str) -> Any:
         """Return the group of that name; create it if it does not exist."""
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
-
-    def format_help(self) -> str:
-        self.describe()
-        return super().format_help()
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:  # argparse would take no notice of a full disk
@@ -133,7 +143,10 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.startswith(REQUIRED):
-            raise UserError(required(self, message.removeprefix(REQUIRED)))
+            names = message.removeprefix(REQUIRED)
+            missing = [each for each in self._actions if each.nargs != "*" and each.metavar in names.split(", ")]
+            what = " and ".join(f"{each.metavar} ({each.help})" for each in missing) or names
+            raise UserError(f"required: {what}; {self.prog} --help describes all arguments")
         raise UserError(shortened(message.removeprefix("argument "), most=1000))
 
 
@@ -144,38 +157,19 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, option_string == self.option_strings[0])
 
 
-def build_parser(
-    config_class: type, usage: str, about: str, prog: str | None = None, brief: Sequence[str] = ()
-) -> ArgumentParser:
-    """Build a parser with a flag for every field, grouped by section; its result contains only the given values.
-
-    brief: names of the arguments that `--help` describes, while `--help-all` describes all; default: all
-    """
+def build_parser(config_class: type, usage: str, about: str, prog: str | None = None) -> ArgumentParser:
+    """Build a parser with a flag for every field, grouped by section; its result contains only the given values."""
     parser = ArgumentParser(
         prog=prog,
         usage=usage,
         description=about,
-        add_help=not brief,
         argument_default=argparse.SUPPRESS,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
     )
-    if brief:
-        shown_always = (*brief, "help", "help_all")
-        parser.add_argument(
-            "-h", "--help", action=BriefHelp, nargs=0, const=shown_always, help="print the most common flags"
-        )
-        parser.add_argument(ALL, action="help", help="print all flags, with their units, sources and defaults")
-    arguments = []
     for flag in flags_of(config_class):
         names, options = _argument(flag)
-        arguments.append((parser.group(flag.section).add_argument(*names, **options), flag))
-
-    def describe() -> None:
-        for argument, flag in arguments:
-            argument.help = argument.help or help_of(flag.dest, flag.field, with_presets=config_class is RunConfig)
-
-    parser.describe = describe
-    parser.add_argument("--version", action=Print, nargs=0, const=version, help="print the version")
+        parser.group(flag.section).add_argument(*names, help=flag.help(config_class is RunConfig), **options)
+    parser.add_argument("--version", action="version", version=version(), help="print the version")
     return parser
 
 
@@ -202,7 +196,7 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
 
 def converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that converts a word of the command line; `none` becomes None if the type allows it."""
-    inner, takes_none = without_none(kind)[0], none_is_absent(kind)
+    inner, takes_none = without_none(kind)
 
     def convert(word: str) -> Any:
         if takes_none and word == "none":

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-from minitf.app.arguments import add_corpus, add_options_of, list_presets
+from minitf.app.arguments import add_corpus, add_options_of
 from minitf.app.command_line import ArgumentParser
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.corpora.splitting import BY, split_corpus
 from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
-from minitf.errors import UserError
-from minitf.system.files import read_small_file, require_regular
-from minitf.system.writing import atomic_write
+from minitf.system.files import require_regular
+from minitf.system.process import uninterrupted
 
 # ---- minitf corpus FOLDER ----
 
@@ -75,9 +73,9 @@ def statistics(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     if given.held_out:
         require_regular(given.source)  # it is read again
-    print(render(corpus_statistics(given.source, given.target, given.errors)))
+    print(render(corpus_statistics(given.source, given.target)))
     for source, _ in given.held_out:
-        refuse_leaks(given.source, source, given.errors)
+        refuse_leaks(given.source, source)
 
 
 # ---- minitf split SOURCE TARGET ----
@@ -94,7 +92,6 @@ def split(argv: Sequence[str]) -> None:
         test=given.test,
         seed=given.seed,
         by=given.by,
-        errors=given.errors,
     )
     print(f"{given.output}: {report.train:,} training, {report.valid:,} validation, {report.test:,} test pairs")
     if (report.valid, report.test) != (given.valid, given.test):
@@ -109,7 +106,7 @@ def split(argv: Sequence[str]) -> None:
     texts = " ".join(
         f"--{name} {quote(str(source))} {quote(str(target))}" for name, (source, target) in report.paths.items()
     )
-    flags = suggested_flags(corpus_statistics(*report.paths["train"], given.errors))
+    flags = suggested_flags(corpus_statistics(*report.paths["train"]))
     print(f"train with:\n    minitf train {texts} {flags} --output runs/mine")
 
 
@@ -140,21 +137,8 @@ def _split_parser() -> ArgumentParser:
 
 
 def presets(argv: Sequence[str]) -> None:
-    """Print the list of presets, or replace the list in a page.  Raises: UserError for a page without a list"""
-    parser = ArgumentParser(prog="minitf presets", description="List the presets with their sizes and costs.")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the list in this Markdown file instead")
-    page = parser.parse_args(argv).write
-    if page is None:
-        print(list_presets())
-        return
-    text = read_small_file(page).decode(errors="surrogateescape")
-    if not (block := re.search(r"^```text\npreset .*?^```$", text, re.MULTILINE | re.DOTALL)):
-        raise UserError(
-            f"{page} has no list of presets to replace, a block that begins with ```text and the heading of the list"
-        )
-    with atomic_write(page) as file:
-        file.write(
-            f"{text[: block.start()]}```text\n{list_presets()}\n```{text[block.end() :]}".encode(
-                errors="surrogateescape"
-            )
-        )
+    """Print the list of presets."""
+    ArgumentParser(prog="minitf presets", description="List the presets with their sizes and costs.").parse_args(argv)
+    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
+        from minitf.app.preset_table import list_presets
+    print(list_presets())

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitf.app.arguments import Print, list_presets
 from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values
-from minitf.app.resumed_config import resumed_config
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
 from minitf.errors import UserError, nearest
+from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, is_worker, rank_zero_output
-from minitf.system.plugins import load_or_none
+from minitf.system.files import os_errors_explained
 from minitf.system.process import StopRequest, program, say, say_warnings, shell_command, silent, uninterrupted
 from minitf.system.progress import Progress
 
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from minitf.training.run import SingleProcess
 
 
-def main(argv: Sequence[str]) -> int:
-    """Train the run that the command line describes; return the exit status."""
+def main(argv: Sequence[str], fields: Mapping[str, Any] | None = None) -> int:
+    """Train the run that the command line describes; return the exit status.
+
+    fields: values of fields that have no flag, for a script: {"model.activation": "gelu"}
+    """
     with rank_zero_output():
-        config, resumed, allow_config_edits, quiet = read_train_args(argv)
+        config, resumed, quiet = read_train_args(argv, fields)
     if config.plain:
         os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
     if config.devices is not None and not is_worker():
@@ -39,40 +42,30 @@ def main(argv: Sequence[str]) -> int:
             from minitf.parallel.launch import launch_devices
         command = sys.argv[:1] if program("train") == "train.py" else ["-m", "minitf", "train"]
         with rank_zero_output():
-            return launch_devices([*command, *argv], config.devices, config.rank_timeout)
+            return launch_devices([*command, *argv], config.devices, 20.0)
     with uninterrupted():
         from minitf.training.run import SingleProcess
     if is_single_process():
         process = SingleProcess(config)
-        return train_run(config, resumed, process, allow_config_edits=allow_config_edits, quiet=quiet)
+        return train_run(config, resumed, process, quiet=quiet)
     with uninterrupted():
         from minitf.training.data_parallel import join_ranks
     with join_ranks(config) as process:
-        return train_run(config, resumed, process, allow_config_edits=allow_config_edits, quiet=quiet)
+        return train_run(config, resumed, process, quiet=quiet)
 
 
-def train_run(
-    config: RunConfig,
-    resumed: Path | None,
-    process: SingleProcess,
-    *,
-    allow_config_edits: bool = False,
-    quiet: bool = False,
-) -> int:
+def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *, quiet: bool = False) -> int:
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     with uninterrupted():
+        from additions.pages.run_page import RunReport
+        from additions.parsing.final_tree_scores import score_trees
         from minitf.run.final_scores import score_translations
         from minitf.run.resume import resume
         from minitf.run.start import start
-        from minitf.run.tasks import task_of
         from minitf.training.loop import train
     is_main = process.is_main_process
     tell = silent if not is_main else say_warnings if quiet else say
-    with (
-        start(config, process, tell)
-        if resumed is None
-        else resume(resumed, config, process, tell, allow_config_edits=allow_config_edits)
-    ) as run:
+    with start(config, process, tell) if resumed is None else resume(resumed, config, process, tell) as run:
         parameters, folder = run.model.parameter_count(), run.directory.path
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
         if run.config.init is not None:
@@ -85,56 +78,28 @@ def train_run(
         if run.data.valid is None:
             tell("no validation text, so overfitting is not detected; minitf split makes one for --valid SOURCE TARGET")
         bar = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
-        make_report = load_or_none("minitf.reports", "page") or NoReport
-        with make_report(run.directory, run.config, parameters=parameters, writes=is_main) as report:
+        with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
             with bar as progress, StopRequest(shared=process.is_parallel) as stop:
                 train(run, progress, stop, on_log=report.refresh)
-            if run.state.skipped_updates:
-                tell(f"{run.state.skipped_updates:,} updates were skipped: their loss or gradient was not finite")
             if stop:
                 how = f"resume with: {shell_command('train')} --resume {quote(str(folder))}"
                 report.end("stopped", how)
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status
             if is_main:
-                task = task_of(run.config.task)
-                (score_translations if task is None else task.score)(run, tell)
+                (score_trees if run.config.task == "parsing" else score_translations)(run, tell)
             report.end("finished")
     return 0
 
 
-class NoReport:
-    """Context manager with the methods of a report, such as `additions.pages.run_page.RunReport`, that do nothing."""
-
-    def __init__(self, directory: object, config: RunConfig, *, parameters: int, writes: bool = True) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def refresh(self) -> None:
-        """Show what the log holds."""
-
-    def end(self, status: str, note: str = "") -> None:
-        """Show that training has ended."""
-
-
 # ---- Arguments ----
-
-BRIEF = (
-    *("preset", "list_presets", "output", "resume", "quiet", "task", "init", "device", "devices", "threads"),
-    *("data", "train", "valid", "test", "vocab_size", "max_steps", "max_minutes", "patience", "max_tokens_per_batch"),
-)
-"""Flags described by `--help`."""
 
 
 class TrainArguments(NamedTuple):
-    """The configuration of a run, the directory of a run to resume, and options for edits and output."""
+    """The configuration of a run, the directory of a run to resume, and whether to print warnings only."""
 
     config: RunConfig
     resume: Path | None
-    allow_config_edits: bool
     quiet: bool
 
 
@@ -143,17 +108,16 @@ def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
     return read_train_args(argv)[:2]
 
 
-def read_train_args(argv: Sequence[str]) -> TrainArguments:
-    """Parse the command line of `train`.
+def read_train_args(argv: Sequence[str], fields: Mapping[str, Any] | None = None) -> TrainArguments:
+    """Parse the command line of `train`.  fields: see `main`
 
     Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
     parser = build_parser(
         RunConfig,
         f"{program('train')} [flags]",
-        "Train a Transformer to translate or parse; without flags, a tiny model on the built-in corpus.",
+        "Train a Transformer to translate; without flags, a tiny model on the built-in corpus.",
         program("train"),
-        BRIEF,
     )
     parser.group("Run").add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.group("Run").add_argument(
@@ -164,30 +128,20 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         f"{', '.join(changeable())}. If the run's texts were moved, give their new paths: "
         f"{', '.join(changeable('may_move'))}",
     )
-    parser.group("Run").add_argument(
-        "--allow-config-edits",
-        action="store_true",
-        help="resume even if the run's config.json was edited since its last checkpoint",
-    )
-    parser.group("Run").add_argument(
-        "--list-presets",
-        action=Print,
-        nargs=0,
-        const=list_presets,
-        help="print all presets, with their sizes and costs",
-    )
-    given = given_values(parser, argv)
-    resume, allow_config_edits = given.pop("resume", None), given.pop("allow_config_edits", False)
-    quiet = given.pop("quiet", False)
+    given = given_values(parser, argv) | dict(fields or {})
+    resume, quiet = given.pop("resume", None), given.pop("quiet", False)
     given = {name: value if name == "output" else absolute(value) for name, value in given.items()}
+    for name in ("valid_every", "save_every"):  # of a preset that counts epochs, too
+        if name in given:
+            given[f"{name}_unit"] = "updates"
     if resume is not None:
-        return TrainArguments(resumed_config(resume, given), resume, allow_config_edits, quiet)
+        return TrainArguments(resumed_config(resume, given), resume, quiet)
     if given.get("init") is not None:
         with uninterrupted():  # deferred: needs NumPy
             from minitf.run.fine_tuning import with_values_of_model
         given = with_values_of_model(given)
     config = changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
-    return TrainArguments(config, None, allow_config_edits, quiet)
+    return TrainArguments(config, None, quiet)
 
 
 def changeable(how: str = "may_change") -> list[str]:
@@ -199,6 +153,43 @@ def _preset(name: str) -> RunConfig:
     if name not in NAMED:
         few = ", ".join(PRESETS)
         raise UserError(
-            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or another from --list-presets"
+            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or another from minitf presets"
         )
     return NAMED[name].config
+
+
+def resumed_config(folder: Path, given: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
+    with os_errors_explained(f"look into {folder}"):
+        found = (folder / CONFIG_NAME).is_file()
+    if not found:
+        raise UserError(f"{folder} contains no run to resume: {CONFIG_NAME} is missing; check the path")
+    saved = replace(
+        load_config(folder / CONFIG_NAME, resuming=True, warn=lambda text: say(f"warning: {text}")), output=folder
+    )
+    for flag in flags_of(RunConfig):
+        before = flag.value_in(saved)
+        after = given.get(flag.dest, before)
+        moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
+        if not (absolute(after) == absolute(before) or flag.field.metadata["may_change"] or moved):
+            raise UserError(
+                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit the "
+                "flag, or start a new run with another --output"
+            )
+    return changed(saved, {**_one_place(saved, given), "output": folder})
+
+
+def _one_place(saved: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
+    """Let a --device replace the run's --devices, and the reverse.
+
+    Raises: UserError for --devices none alone, with which a run on GPUs would continue on the CPU
+    """
+    if "device" in given:
+        return {"devices": None, **given}
+    if given.get("devices") is not None:
+        return {"device": "cpu", **given}
+    if "devices" in given and saved.devices is not None and saved.on_gpu:
+        raise UserError(
+            f"--devices none removes the run's devices {saved.devices}; give --device cuda, or --device cpu"
+        )
+    return given

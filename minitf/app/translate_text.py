@@ -15,23 +15,18 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from additions.parsing.parser import Parser
 from minitf.app.aligned_texts import ALIGNED, read_aligned_texts
 from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
-from minitf.config.translate_settings import PENALTIES
-from minitf.corpora.built_in import WORD, built_in_words
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.shortlist import Shortlist
-from minitf.errors import UserError, shortened
+from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
-from minitf.run.tasks import task_of
-from minitf.storage.checkpoints import Checkpoints
-from minitf.storage.run_directory import CONFIG_NAME, RunDirectory
 from minitf.system import portable
 from minitf.system.files import os_errors_explained
-from minitf.system.plugins import load
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import write_atomically
 from minitf.translation.translator import Translator
@@ -52,42 +47,33 @@ def translate_text(config: TranslateConfig) -> None:
     set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
-        loaded = ("average", "checkpoint", "weights", "device", "precision", "plain", "allow_config_edits")
+        loaded = ("average", "checkpoint", "weights", "device", "precision", "plain")
         translator = Translator.load(
             config.run, *config.more, warn=warn, **{name: getattr(config, name) for name in loaded}
         )
-        settings["shortlist"] = shortlist_of(config, translator)
+        if config.shortlist is not None:
+            settings["shortlist"] = Shortlist.load(config.shortlist, translator.vocabulary)
         lines, must_wait = open_input(config)
-        if learned_built_in_corpus(config.run):
-            lines = with_other_words_told(lines, warn)
-        attention = None
-        if config.attention is not None:
-            writer = load("minitf.attention", "page", "translate --attention", "additions.pages")
-            attention = writer(config, config.attention, translator, settings.copy(), warn)
-            lines = attention.listen(lines)
-        task = task_of(translator.task)
-        other = None if task is None else task.line_translator(translator)
+        learned = Parser(translator) if translator.task == "parsing" else translator
         settings["progress"] = progress
         for written, best in (
-            translated(translator, lines, texts, config, must_wait, settings)
-            if other is None
-            else translated_by(other, lines, config, must_wait, settings)
+            parsed(learned, lines, config, must_wait, settings)
+            if isinstance(learned, Parser)
+            else translated(learned, lines, texts, config, must_wait, settings)
         ):
             for line in written:
                 write(line)
             if unread is not None:
                 hypotheses.append(best)
-        if other is not None and (note := other.warning()):
-            warn(note)
-    if attention is not None:  # after the translations, which must not be lost with it
-        (silent if config.quiet else say)(attention.write())
+        if isinstance(learned, Parser) and learned.repaired:
+            warn(learned.summary())
     file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
     if unread is not None and file is not None:
         references = unread if isinstance(unread, list) else list(itertools.islice(unread, len(hypotheses) + 1))
-        if other is not None:
-            print(other.score(references, hypotheses), file=file)
+        if isinstance(learned, Parser):
+            print(learned.score(references, hypotheses), file=file)
         else:
-            print_scores(hypotheses, references, config.bleu_tokenize, file)
+            print_scores(hypotheses, references, translator.bleu_tokenize, file)
 
 
 # ---- Work --------------------------------------------------------------------------------------------------------
@@ -105,9 +91,9 @@ def translated(
     settings: dict[str, Any],
 ) -> Results:
     """Translate lines, or score the given translations."""
-    given, prefixes = texts["score"], texts["prefix"]
+    given = texts["score"]
     if given is None:
-        results = translator.stream_nbest(lines, prefixes, n_best=config.nbest, must_wait=must_wait, **settings)
+        results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
     else:
         results = translator.score_stream(lines, given, **settings)
     if config.format == "text" and config.nbest == 1 and config.score is None and not config.alignment:
@@ -115,51 +101,26 @@ def translated(
     return formatted(results, config, translator)
 
 
-def translated_by(
-    other: Any, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
+def parsed(
+    parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
 ) -> Results:
-    """Turn lines into the output of another task, such as trees.  Raises: UserError for options of translation."""
-    for name in ("nbest", "format", "alignment", "score", "prefix", "sample"):
+    """Parse lines of words.  Raises: UserError for options of translation."""
+    for name in ("nbest", "format", "alignment", "score", "sample"):
         if getattr(config, name) not in (None, False, 1, "text"):
-            raise UserError(f"{name} applies to translations, but {config.run} was trained for another task; omit it")
-    for line in other.translate_stream(lines, must_wait=must_wait, **settings):
-        yield [line], line
+            raise UserError(f"{name} applies to translations, but {config.run} was trained to parse; omit it")
+    for tree in parser.translate_stream(lines, must_wait=must_wait, **settings):
+        yield [tree], tree
 
 
 def settings_of(config: TranslateConfig) -> dict[str, Any]:
     """Return the settings of the search, as `Translator` takes them."""
     drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
     drawing = {name: value for name, value in drawing.items() if value is not None}
-    if drawing and not config.sample:
-        raise UserError(f"{next(iter(drawing))} requires sample; give --sample, too, to draw translations at random")
-    for name in ("lines", "kind", "layer", "head"):
-        if config.attention is None and getattr(config, f"attention_{name}") is not None:
-            raise UserError(f"attention_{name} requires attention; give --attention FILE, too")
-    if limits_of(config) and config.shortlist is None:
-        raise UserError(f"shortlist_{next(iter(limits_of(config)))} requires shortlist; give --shortlist FILE, too")
-    limits = "max_extra_length", "max_length", "min_length", "beam_patience"
-    of_batch = "max_tokens_per_batch", "max_sentences_per_batch"
-    alpha, beta = (None, None) if config.penalty is None else PENALTIES[config.penalty]
     return {
-        **{name: getattr(config, name) for name in (*limits, *of_batch)},
+        **{name: getattr(config, name) for name in ("alpha", "beta", "max_extra_length", "max_tokens_per_batch")},
         "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
-        "alpha": alpha if config.alpha is None else config.alpha,
-        "beta": beta if config.beta is None else config.beta,
         "sampling": SamplingConfig(**drawing) if config.sample else None,
     }
-
-
-def shortlist_of(config: TranslateConfig, translator: Translator) -> Shortlist | None:
-    """Load the shortlist that `config` names."""
-    if config.shortlist is None:
-        return None
-    return Shortlist.load(config.shortlist, translator.vocabulary, **limits_of(config))
-
-
-def limits_of(config: TranslateConfig) -> dict[str, Any]:
-    """Return the limits of a shortlist that are given, as `Shortlist` takes them."""
-    limits = {name: getattr(config, f"shortlist_{name}") for name in ("first", "best", "prune")}
-    return {name: value for name, value in limits.items() if value}
 
 
 # ---- Input -------------------------------------------------------------------------------------------------------
@@ -168,13 +129,13 @@ def limits_of(config: TranslateConfig) -> dict[str, Any]:
 def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
     """Open the text to translate; also return a function that tells whether the next line has yet to arrive."""
     if config.input is not None:
-        return read_lines(config.input, config.errors), lambda: False
+        return read_lines(config.input), lambda: False
     if sys.stdin is None:
         raise UserError("standard input is closed; give a text with --input")
     if sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet:
-        return typed_lines(config.errors), lambda: True
+        return typed_lines(), lambda: True
     arriving = StdinLines(sys.stdin.fileno())
-    return lines_of(arriving, "standard input", config.errors), arriving.must_wait
+    return lines_of(arriving, "standard input"), arriving.must_wait
 
 
 class StdinLines:
@@ -226,37 +187,6 @@ class StdinLines:
             self._ended = True
             if self._begun:
                 self._lines.append(b"".join(self._begun))
-
-
-def learned_built_in_corpus(path: Path) -> bool:
-    """Return whether a path is a run that was trained to translate on the built-in corpus."""
-    if not (path / CONFIG_NAME).is_file():
-        return False
-    run = RunDirectory.open(path)
-    if Checkpoints(run.checkpoints_path).steps()[-1:] == [0]:  # a model of another program
-        return False
-    config = run.config()
-    return config.task == "translation" and config.train is None and config.data is None and config.init is None
-
-
-def with_other_words_told(lines: Iterable[str], warn: Callable[[str], None]) -> Iterator[str]:
-    """Yield the lines, and warn at the first line with words that are not in the built-in corpus."""
-    lines, known = iter(lines), None
-    for number, line in enumerate(lines, 1):
-        known = built_in_words() if known is None else known
-        other = [word for word in WORD.findall(line) if word.casefold() not in known]
-        if other:
-            shown = ", ".join(map(shortened, dict.fromkeys(other[:5])))
-            warn(
-                f"line {number} has words that are not in the built-in corpus ({shown}): this model was trained on "
-                "number "
-                "words, dates, clock times, prices and phrases with them, and guesses all other words; to translate "
-                "other text, train on your own corpus"
-            )
-            yield line
-            break
-        yield line
-    yield from lines
 
 
 # ---- Output ------------------------------------------------------------------------------------------------------

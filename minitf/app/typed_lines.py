@@ -13,19 +13,17 @@ from minitf.system.process import say
 PROMPT = "> "
 
 
-def typed_lines(errors: str = "strict") -> Iterator[str]:
+def typed_lines() -> Iterator[str]:
     """Yield the lines typed until Ctrl-D.
 
     Python's `readline`, if available, provides line editing and history for `input`.
 
-    errors: "strict" or "replace", for bytes that are not in the terminal's encoding
-
-    Raises: UserError for such bytes if `errors` is "strict"
+    Raises: UserError for bytes that are not in the terminal's encoding
     """
     with suppress(ImportError):  # a Windows console edits lines itself
         import_module("readline")
     if hasattr(sys.stdin, "reconfigure"):
-        sys.stdin.reconfigure(errors=errors)
+        sys.stdin.reconfigure(errors="strict")
     say("type one sentence per line; arrow keys edit the line and recall earlier ones; Ctrl-D or Ctrl-C quits")
     number = 0
     while True:
@@ -38,6 +36,6 @@ def typed_lines(errors: str = "strict") -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise UserError(
                 f"standard input, line {number}: {error.reason} for the terminal's encoding, {error.encoding}; set the "
-                "terminal to it, or read such bytes as U+FFFD with --errors replace"
+                "terminal to it"
             ) from None
         yield line

@@ -1,16 +1,66 @@
-"""Validation of configurations, and their conversion to JSON, by the types and bounds of their fields (fields.py)."""
+"""Fields of configurations: their documentation and bounds, their validation, and their conversion to JSON.
+
+A configuration is a frozen dataclass whose fields are made by `option`. Its types may be bool, int, float, str, Path,
+Literal of strings, a pair of paths, a tuple of one type (`tuple[int, ...]`), another configuration, and any of these
+`| None`. The fields alone determine `check_fields` for `__post_init__`, `to_plain` and `from_plain` for JSON, and the
+flags of `app.command_line`.
+"""
 
 import math
-import os
-from dataclasses import MISSING, fields, is_dataclass
+import operator
+from collections.abc import Callable
+from dataclasses import MISSING, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from minitf.config.fields import BOUNDS
 from minitf.errors import UserError, nearest, shortened
 
 Config = TypeVar("Config")
+
+REQUIRED = MISSING
+"""Default of a required option."""
+
+BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "at_least": (">=", operator.ge),
+    "above": (">", operator.gt),
+    "at_most": ("<=", operator.le),
+    "below": ("<", operator.lt),
+}
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    unit: str = "",
+    source: str = "",
+    section: str = "",
+    may_change: bool = False,
+    may_move: bool = False,
+    hidden: bool = False,
+    positional: bool = False,
+    **bounds: float,
+) -> Any:
+    """Make a field of a configuration.
+
+    unit: what the number counts; source: section of the paper; section: heading in `--help`, also for the fields that
+    follow; may_change: a resumed run may be given another value; may_move: a resumed run may be given another path to
+    the same content; hidden: no flag, a preset or the program sets it; positional: an argument without a flag; bounds:
+    at_least, above, at_most and below, of a number.
+    """
+    assert bounds.keys() <= BOUNDS.keys()
+    texts = {"help": help, "unit": unit, "source": source, "section": section}
+    switches = {"may_change": may_change, "may_move": may_move, "hidden": hidden, "positional": positional}
+    return field(default=default, metadata={**texts, **switches, "bounds": bounds})
+
+
+def default_of(config_class: type) -> Any:
+    """Make a field that holds another configuration, by default one with default values."""
+    return field(default_factory=config_class, metadata={"help": "", "section": ""})
+
+
+# ---- Validation ----
 
 
 def check_fields(config: Any) -> None:
@@ -24,18 +74,13 @@ def check_fields(config: Any) -> None:
         fitting = fits(value, each.type)
         if not fitting or not (value is None or all(BOUNDS[name][1](value, bounds[name]) for name in bounds)):
             raise UserError(f"{each.name}={shown(value)}; choose {description(each.type, bounds)}")
-        if isinstance(value, int | float) and value > (limit := _limit(each, value)):
-            raise UserError(f"{each.name}={shown(value)} is too large; choose at most {limit:,}")
-
-
-def _limit(each: Any, value: float) -> float:
-    """Return the largest value of a field; no whole number may exceed 64 bits."""
-    limit = each.metadata.get("limit", math.inf)
-    return min(limit, 2**63 - 1) if isinstance(value, int) else limit
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a field's type. An int is a float, a bool is neither, and floats must be finite."""
+    """Return whether a value is of a field's type.
+
+    An int is a float, a bool is neither; floats must be finite and ints fit in 64 bits.
+    """
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in parts
@@ -47,16 +92,8 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is float:
         return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind not in (str, Path) or _is_for_the_system(str(value)))
-
-
-def _is_for_the_system(text: str) -> bool:
-    """Whether a text can name a file: without NUL, and without halves of surrogate pairs that no file name holds."""
-    try:
-        return b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, kind)
 
 
 def of_items(kind: Any, count: int) -> tuple[Any, ...]:
@@ -78,15 +115,9 @@ def without_none(kind: Any) -> tuple[Any, bool]:
     return rest, True
 
 
-def none_is_absent(kind: Any) -> bool:
-    """Whether the word `none` stands for None: not where it is a value of its own, as in `Literal["none"] | None`."""
-    inner, optional = without_none(kind)
-    return optional and "none" not in get_args(inner)
-
-
 def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
     """Describe a type and its bounds in words: `a whole number >= 1, or none`."""
-    whole, kind = kind, without_none(kind)[0]
+    kind, takes_none = without_none(kind)
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
     if get_origin(kind) is Literal:
         text = "one of " + ", ".join(get_args(kind))
@@ -97,7 +128,7 @@ def description(kind: Any, bounds: dict[str, float] | None = None) -> str:
         text = names.get(kind, f"a {getattr(kind, '__name__', kind)}")
     if bounds:
         text += " " + " and ".join(f"{BOUNDS[name][0]} {bound}" for name, bound in bounds.items())
-    return f"{text}, or none" if none_is_absent(whole) else text
+    return f"{text}, or none" if takes_none else text
 
 
 def shown(value: Any, quote: bool = True) -> str:

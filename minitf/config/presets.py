@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minitf.config.run import ParsingConfig, RunConfig
+from minitf.config.run_config import ParsingConfig, RunConfig
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Preset:
 
 
 NAMED: dict[str, Preset] = {}
-"""All presets by name, in the order of `--list-presets`."""
+"""All presets by name, in the order of `minitf presets`."""
 
 
 def _preset(

@@ -46,7 +46,6 @@ def split_corpus(
     test: int,
     seed: int = 0,
     by: str = "source",
-    errors: str = "strict",
 ) -> Report:
     """Write train, valid and test with the suffixes of the given files into `folder`.
 
@@ -61,7 +60,7 @@ def split_corpus(
     found = [path for path in paths if path.exists()]
     if found:
         raise UserError(f"{found[0]} already exists; delete it, or give another --output")
-    pairs = list(read_pairs(source, target, errors))
+    pairs = list(read_pairs(source, target))
     whole = [pair for pair in pairs if all(map(str.strip, pair))]
     splits = split_pairs(whole, valid=valid, test=test, seed=seed, by=by)
     trained = {key_of(pair[1]) for pair in splits.train}

@@ -61,11 +61,11 @@ class Statistics:
         self.faults[fault] = found + 1, first
 
 
-def corpus_statistics(source: Path, target: Path, errors: str = "strict") -> Statistics:
+def corpus_statistics(source: Path, target: Path) -> Statistics:
     """Read a corpus once.  Raises: UserError for texts that cannot be read or are not aligned"""
     found = Statistics(Side(source), Side(target))
     seen: tuple[set[int], set[int], set[int]] = (set(), set(), set())  # hashes of pairs, sources and targets
-    for line, pair in enumerate(read_pairs(source, target, errors), start=1):
+    for line, pair in enumerate(read_pairs(source, target), start=1):
         one, two = map(normalise, pair)
         found.pairs += 1
         lengths = found.source.add(one), found.target.add(two)
@@ -93,11 +93,11 @@ def _faults(source: str, target: str, source_words: int, target_words: int, is_r
         yield f"have one side more than {MOST_RATIO:g} times as long as the other"
 
 
-def refuse_leaks(training: Path, held_out: Path, errors: str = "strict") -> None:
+def refuse_leaks(training: Path, held_out: Path) -> None:
     """Raises: UserError if a sentence of a held-out text is also one of the training text, ignoring case"""
-    wanted = {normalise(line).casefold() for line in read_lines(held_out, errors)} - {""}
+    wanted = {normalise(line).casefold() for line in read_lines(held_out)} - {""}
     shared: dict[str, int] = {}
-    for number, line in enumerate(read_lines(training, errors), start=1):
+    for number, line in enumerate(read_lines(training), start=1):
         if (key := normalise(line).casefold()) in wanted:
             shared.setdefault(key, number)
     if shared:

@@ -97,7 +97,6 @@ def prepare(
     folder: PathLike,
     *,
     max_length: int = 256,
-    errors: str = "strict",
     names: str | None = None,
 ) -> PreparedCorpus:
     """Encode a parallel corpus into `folder`, unless the folder already holds exactly that.
@@ -115,7 +114,7 @@ def prepare(
     if max_length < 2:
         raise UserError(f"max_length={max_length} is too small for a token and EOS; choose 2 or more")
     folder = Path(folder)
-    wanted = identity_of(content_of(source_path), content_of(target_path), vocabulary, max_length, errors)
+    wanted = identity_of(content_of(source_path), content_of(target_path), vocabulary, max_length)
     key = key_of(wanted)
     if (corpus := _load_if_current(folder, key, vocabulary, max_length)) is not None:
         return corpus
@@ -129,7 +128,7 @@ def prepare(
             "key": key,
             "dtype": ID_TYPES[max(len(vocabulary.source), len(vocabulary)) > 2**16],
         }
-        pairs = read_pairs(source_path, target_path, errors)
+        pairs = read_pairs(source_path, target_path)
         about |= _write_ids(folder, about, vocabulary, pairs, names or f"{source_path} and {target_path}")
         about["sha256"] = {name: content_of(folder / name)["sha256"] for name in _files(about)}
         about["digest"] = _digest(about)
@@ -140,7 +139,7 @@ def prepare(
     return PreparedCorpus.load(folder)
 
 
-def identity_of(source: Any, target: Any, vocabulary: AnyVocabulary, max_length: int, errors: str) -> dict[str, Any]:
+def identity_of(source: Any, target: Any, vocabulary: AnyVocabulary, max_length: int) -> dict[str, Any]:
     """Everything that token ids depend on; the text by its content."""
     return {
         "format": FORMAT,
@@ -148,7 +147,7 @@ def identity_of(source: Any, target: Any, vocabulary: AnyVocabulary, max_length:
         "target": target,
         "vocabulary": vocabulary.fingerprint(),
         "max_length": max_length,
-        "errors": errors,
+        "errors": "strict",  # a setting of earlier versions, whose ids stay valid
     }
 
 

@@ -8,13 +8,13 @@ from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 
 
-def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: int, errors: str) -> PreparedCorpus:
+def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: int) -> PreparedCorpus:
     """Load what `prepare` wrote, where the text itself is gone.
 
     Raises: UserError when the ids were made with another vocabulary or other settings, and as `PreparedCorpus.load`.
     """
     about = read_description(Path(folder))
-    wanted = identity_of(about.get("source"), about.get("target"), vocabulary, max_length, errors)
+    wanted = identity_of(about.get("source"), about.get("target"), vocabulary, max_length)
     if key_of(wanted) != about["key"]:
         raise UserError(
             f"{folder} contains token ids for another vocabulary or max_length; restore the text to make new ones"

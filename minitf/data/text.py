@@ -24,7 +24,6 @@ from minitf.system.files import BUFFER_BYTES, open_text, os_errors_explained
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
-ERROR_MODES = ("strict", "replace")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 16 * 2**20
 """The longest line; a file without line ends is more likely a mistake than a sentence."""
@@ -36,17 +35,14 @@ class ByteLines(Protocol):
     def readline(self, limit: int, /) -> bytes: ...
 
 
-def lines_of(stream: ByteLines, name: str, errors: str = "strict") -> Iterator[str]:
+def lines_of(stream: ByteLines, name: str) -> Iterator[str]:
     """Iterate over the lines of a binary stream, without `\\n` or `\\r\\n`, each as soon as it has arrived.
 
     A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. All other
     characters are kept, NUL included. Memory: one line.
 
-    Raises: UserError for bytes that are not UTF-8, unless errors="replace" reads them as U+FFFD; and for a line of
-    more than 16 MiB.
+    Raises: UserError for bytes that are not UTF-8, and for a line of more than 16 MiB.
     """
-    if errors not in ERROR_MODES:
-        raise UserError(f"errors={errors!r} is unknown; choose one of {', '.join(ERROR_MODES)}")
     offset = 0  # of the line's first byte in the stream
     # Of a line that is longer than allowed, only a part too long is read.
     for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 2), b""), start=1):
@@ -58,13 +54,13 @@ def lines_of(stream: ByteLines, name: str, errors: str = "strict") -> Iterator[s
             return
         try:
             line = raw[skipped:-2] if raw.endswith(b"\r\n") else raw[skipped:].removesuffix(b"\n")
-            yield line.decode("utf-8", errors)
+            yield line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(_not_utf8(name, number, raw, skipped + error.start, offset)) from None
         offset += len(raw)
 
 
-def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:
+def read_lines(path: PathLike) -> Iterator[str]:
     """Iterate over the lines of a file, decompressed first where its name ends in `.gz`, as `lines_of` does.
 
     Raises: UserError when the file cannot be opened, read or decompressed, or is not UTF-8.
@@ -72,7 +68,7 @@ def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:
     with os_errors_explained(f"read {os.fspath(path)}"):
         try:
             with _opened(Path(path)) as stream:
-                yield from lines_of(stream, os.fspath(path), errors)
+                yield from lines_of(stream, os.fspath(path))
         except (gzip.BadGzipFile, zlib.error) as error:
             advice = "compress it again, or drop .gz from its name"
             raise UserError(f"cannot read {os.fspath(path)}: it is not valid gzip data ({error}); {advice}") from error
@@ -81,14 +77,14 @@ def read_lines(path: PathLike, errors: str = "strict") -> Iterator[str]:
             raise UserError(f"cannot read {os.fspath(path)}: its gzip data ends too early; {advice}") from error
 
 
-def read_pairs(source_path: PathLike, target_path: PathLike, errors: str = "strict") -> Iterator[tuple[str, str]]:
+def read_pairs(source_path: PathLike, target_path: PathLike) -> Iterator[tuple[str, str]]:
     """Iterate over pairs of line i of the source and line i of the target. Memory: one pair.
 
     Raises: UserError as `read_lines` does; when a file has no line; and, after the last common line, when one file has
     more lines than the other. Both are then read to their end, so that the message names both counts.
     """
     source_count = target_count = 0
-    for source, target in itertools.zip_longest(read_lines(source_path, errors), read_lines(target_path, errors)):
+    for source, target in itertools.zip_longest(read_lines(source_path), read_lines(target_path)):
         source_count += source is not None
         target_count += target is not None
         if source is not None and target is not None:
@@ -174,7 +170,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _not_utf8(name: str, number: int, raw: bytes, position: int, offset: int) -> str:
     """The message for a byte that is not UTF-8; line and byte are counted from 1."""
-    advice = "convert the file to UTF-8, or read each such byte as U+FFFD with --errors replace"
+    advice = "convert it to UTF-8, or drop such bytes with: iconv -c -f UTF-8 -t UTF-8"
     if number == 1 and raw.startswith(b"\x1f\x8b"):
         advice = "it seems to be compressed: give it a name that ends in .gz"
     elif number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):

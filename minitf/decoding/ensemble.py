@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import Backend
-from minitf.decoding.candidates import finder_of
 from minitf.decoding.decoder import IncrementalState
 from minitf.errors import UserError
 
@@ -35,7 +34,6 @@ class Ensemble:
         self.members = list(members)
         if all(hasattr(member, "compute_batches") for member in self.members):  # fast decoders, on all threads
             self.compute_batches = partial(type(self.members[0]).compute_batches, self)
-        self.top_tokens = finder_of(self.members[0])
         self.readers = list(readers) if readers is not None else [None] * len(self.members)
 
     @property

@@ -17,6 +17,7 @@ import numpy as np
 from autograd.fast import CpuKernels, cpu_kernels, kernels_of
 from autograd.fast.shared import blocks_of
 from autograd.safety import last_change, now
+from minitf.decoding import candidates
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.array_layers import ArrayAttention, ArrayTransformer, Product, RecordingAttention, matrices, on_arrays
@@ -55,6 +56,7 @@ class InferenceTransformer(TransformerDecoder):
     def __init__(self, model: Transformer, *, packed: str | None = None):
         """Raises: ValueError for `packed` with a model that is not on the CPU in float32, or kernels without it"""
         super().__init__(model)
+        candidates.top_tokens = top_tokens  # in every search from now on
         self.config, self.packed = model.config, packed
         self._parameters = model.parameters()
         self._load()
@@ -145,10 +147,6 @@ class InferenceTransformer(TransformerDecoder):
         state.end_step()
         return state.output(x.reshape(len(tokens), x.shape[2]))
 
-    def top_tokens(self, logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""
-        return self.kernels.top_tokens(logits, self.kernels.asarray(barred), count)
-
     def attention_weights(self, source: Array, target: Array) -> tuple[list[list[Array]], Array]:
         """Decode a given target; return the weights in each layer of the encoder, of the decoder, of its attention to
         the source, and what logits are made of.
@@ -218,3 +216,9 @@ def _threads(decoder: Any, rows: int) -> int:
     if getattr(decoder, "compiled_search", None) is not None:
         return kernels.threads or 1
     return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[kernels.kernels] else 1
+
+
+def top_tokens(logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""
+    kernels = kernels_of([logits])
+    return kernels.top_tokens(logits, kernels.asarray(barred), count)

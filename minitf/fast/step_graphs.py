@@ -21,7 +21,6 @@ from autograd.fast.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
 from autograd.modes import state
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
-from minitf.errors import UserError
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 
@@ -31,33 +30,20 @@ Gradients = Callable[[Transformer, Batch, float], tuple[float, float]]
 INPUTS = ("source", "target_in", "target_out")
 
 
-AUTOMATIC = 100  # graphs to keep where the run does not say
+MOST = 100  # graphs to keep, one for each shape of batch
 
 
 def step_graphs(
     model: Transformer, compute_gradients: Gradients, config: RunConfig, is_parallel: bool
 ) -> StepGraphs | None:
-    """Return the graphs of a run: of every run on GPUs that can have them, unless `config.graphs` is 0.
-
-    Raises: UserError if a run that asks for graphs can have none
-    """
-    is_asked_for = config.graphs is not None
-    if config.graphs == 0 or config.plain:
+    """Return the graphs of a run on GPUs; None for one whose steps cannot be captured."""
+    if config.plain or model.backend is CPU or config.checkpoint_activations:
         return None
-    if model.backend is CPU or config.checkpoint_activations or (config.accumulate > 1 and not is_parallel):
-        if not is_asked_for:
-            return None
-        found = "a CPU" if model.backend is CPU else f"accumulate={config.accumulate} in one process"
-        raise UserError(
-            f"graphs={config.graphs} require a GPU, one process and one batch per update, found {found}; give "
-            "--graphs 0"
-        )
-    most = AUTOMATIC if config.graphs is None else config.graphs
+    if config.accumulate > 1 and not is_parallel:
+        return None
     try:
-        return StepGraphs(model, compute_gradients, config.optimizer.label_smoothing, most, must_capture=is_asked_for)
+        return StepGraphs(model, compute_gradients, config.optimizer.label_smoothing, MOST)
     except CaptureError as error:
-        if is_asked_for:
-            raise UserError(f"graphs={config.graphs}: {error}; or use --graphs 0") from error
         warnings.warn(f"training steps run without CUDA graphs: {error}", stacklevel=2)
         return None
 
@@ -80,18 +66,14 @@ class StepGraphs:
     A batch is computed without a graph, too, where there are gradients to add to.  Hooks of parameters are called after
     the launch.
 
-    must_capture: raise where a step cannot be captured; otherwise say so once, and compute without graphs
+    Where a step cannot be captured, a warning says so once, and steps are computed without graphs.
     """
 
-    def __init__(
-        self, model: Transformer, compute_gradients: Gradients, label_smoothing: float, most: int, *,
-        must_capture: bool = True,
-    ):  # fmt: skip
+    def __init__(self, model: Transformer, compute_gradients: Gradients, label_smoothing: float, most: int):
         self.model = model
         self.compute_gradients = compute_gradients  # without a graph
         self.label_smoothing = label_smoothing
         self.most = most
-        self.must_capture = must_capture
         self.parameters = model.parameters()
         self._modules = [*model.modules()]
         self._array_type = model.backend.xp.ndarray  # here, once: the model looks for its device in its modules
@@ -112,10 +94,6 @@ class StepGraphs:
             try:
                 step = self._steps[key] = self._captured(batch, number)
             except CaptureError as error:
-                if self.must_capture:
-                    raise UserError(
-                        f"the training step of this model has no CUDA graph: {error}; use --graphs 0"
-                    ) from error
                 warnings.warn(f"training steps run without CUDA graphs: {error}", stacklevel=2)
                 self.most = 0
                 random.begin_step(number, batch.number, batch.first_row)  # the capture has drawn masks

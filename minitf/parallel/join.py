@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from autograd.devices import device_count, get_backend
 from minitf.config import RunConfig
-from minitf.config.alternatives import parse_devices
+from minitf.config.devices import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.group import Group
 from minitf.parallel.heartbeat import Heartbeat
@@ -29,7 +29,7 @@ def join(config: RunConfig) -> Iterator[Group]:
     An error inside the `with` block is reported once, by name of the rank, and aborts the job.
     """
     spec = WorkerSpec.of_this_process()
-    group = _join_mpi(config.rank_timeout) if spec is None else _join_launcher(spec)
+    group = _join_mpi(20.0) if spec is None else _join_launcher(spec)
     heartbeat = group.heartbeat
     try:
         kind = parse_devices(config.devices)[0] if spec is not None and config.devices else config.device

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from types import FrameType
 
 from autograd.devices import device_count, get_backend
-from minitf.config.alternatives import parse_devices
+from minitf.config.devices import parse_devices
 from minitf.errors import UserError
 from minitf.parallel.heartbeat import LOST_CONNECTION, Coordinator, Failure, describe, describe_exit
 from minitf.parallel.shared_memory import barrier_distances

@@ -38,7 +38,7 @@ def score_translations(run: Run, say: Say) -> None:
         return [best.text for best, *_ in translator.nbest(lines, plan)]
 
     if texts.test is not None:
-        source, reference = (list(read_lines(path, errors=config.errors)) for path in texts.test)
+        source, reference = (list(read_lines(path)) for path in texts.test)
         say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
         hypotheses = translate(source)
         write_hypotheses(run, hypotheses)
@@ -52,7 +52,7 @@ def score_translations(run: Run, say: Say) -> None:
         samples = list(SAMPLES)
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
-        samples = list(islice(read_lines(found[0], errors=config.errors), SAMPLE_LINES)) if found else []
+        samples = list(islice(read_lines(found[0]), SAMPLE_LINES)) if found else []
     show(samples, translate(samples), say)
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from minitf.config import RunConfig
 from minitf.config.model import EOS
 from minitf.config.options import shown
-from minitf.config.run import TRAINING_ONLY
-from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import Checkpoints
-from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import Say
 from minitf.translation.loading import LearnedModel, config_of, load_learned
 
 ARCHITECTURE = ("task", "parsing.tags", "parsing.form")
 """Values outside `model` that the weights were trained for."""
+TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")
 DEFAULTS = ("vocab_size", "beam", "alpha", "beta", "max_extra_length")
 """Values of the model that flags may replace."""
 PARTS = {
@@ -42,60 +35,18 @@ PARTS = {
 """Parts that several attributes of a Transformer make up; others, such as "encoder", are names of one."""
 
 
-@dataclass(frozen=True)
-class StartingPoint:
-    """The weights and the vocabulary that a run starts with."""
-
-    learned: LearnedModel
-    digest: str
-    """SHA-256 of both."""
-
-    @property
-    def vocabulary(self) -> AnyVocabulary:
-        """The vocabulary of the model that the run starts from."""
-        return self.learned.vocabulary
-
-    def load_into(self, model: Module) -> None:
-        """Copy the weights into a model.  Raises: UserError if they do not fit"""
-        try:
-            model.load_parameters(self.learned.weights)
-        except ValueError as error:
-            raise UserError(f"{self.learned.origin} does not match the architecture of the run: {error}") from error
-
-
-def starting_point(config: RunConfig, say: Say) -> StartingPoint:
-    """Load the initial weights and the vocabulary of a run, from `config.init`.
-
-    Raises: UserError for a model that cannot be loaded, and where it is not the one that a resumed run started from
-    """
+def initial_model(config: RunConfig, say: Say) -> LearnedModel:
+    """Load the model that a run starts from, `config.init`.  Raises: UserError for a model that cannot be loaded"""
     assert config.init is not None
-    of_run: dict[str, Any] = {"weights": config.init_weights}
-    if config.init_weights == "last":
-        of_run = {"average": 1}
-    learned = load_learned(config.init, **of_run, warn=lambda message: say(f"warning: {message}"))
-    digest = digest_of(learned)
-    if config.init_digest not in (None, digest):
-        raise UserError(
-            f"the weights of {config.init} changed since this run began, and the run has no checkpoint yet; "
-            "restore them, or start a new run"
-        )
-    return StartingPoint(learned, digest)
+    return load_learned(config.init, warn=lambda message: say(f"warning: {message}"))
 
 
-def starting_point_of_resumed(config: RunConfig, folder: Path, say: Say) -> StartingPoint | None:
-    """Load the initial weights of a resumed run; None if the run has a checkpoint."""
-    if config.init is None or Checkpoints(RunDirectory(folder).checkpoints_path).steps():
-        return None
-    return starting_point(config, say)
-
-
-def digest_of(learned: LearnedModel) -> str:
-    """Return the SHA-256 of the weights, by name, and of the vocabulary."""
-    digest = hashlib.sha256(learned.vocabulary.fingerprint().encode())
-    for name, array in sorted(learned.weights.items()):
-        digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+def load_into(model: Module, initial: LearnedModel) -> None:
+    """Copy the initial weights into a model.  Raises: UserError if they do not fit"""
+    try:
+        model.load_parameters(initial.weights)
+    except ValueError as error:
+        raise UserError(f"{initial.origin} does not match the architecture of the run: {error}") from error
 
 
 def check_freeze(config: RunConfig) -> None:

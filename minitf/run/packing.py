@@ -21,7 +21,7 @@ from minitf.system.files import os_errors_explained
 from minitf.system.new_folders import copy_inside, new_folder
 from minitf.system.process import say, shell_command
 from minitf.training.run import MODEL, Texts, exist
-from minitf.translation.loading import LearnedModel, build_model, check_config, check_vocabulary, choose_checkpoints
+from minitf.translation.loading import LearnedModel, build_model, check_vocabulary, choose_checkpoints
 
 
 def pack_run(run: Path, output: Path | None, resumable: bool, int8: bool = False) -> str:
@@ -42,10 +42,9 @@ def pack_run(run: Path, output: Path | None, resumable: bool, int8: bool = False
 
 def _pack_to_translate(run: RunDirectory, packed: RunDirectory, int8: bool) -> str:
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
-    config, vocabulary = run.config(), load_vocabulary(run.vocabulary_path)
+    config, vocabulary = run.config(_warn), load_vocabulary(run.vocabulary_path)
     paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
     run.require_own(paths)
-    check_config(run.config_path, config, paths, False, _warn)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     packed.checkpoints_path.mkdir()
     about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}

@@ -4,68 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import RunConfig
-from minitf.config.run import edits
 from minitf.errors import UserError
-from minitf.run.fine_tuning import StartingPoint, check_freeze, starting_point_of_resumed
+from minitf.run.fine_tuning import check_freeze, initial_model
 from minitf.run.start import assembled, open_shared, prepare_data
 from minitf.run.text_snapshots import texts_of_resumed
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.locked_run import LockedRun
-from minitf.storage.restoring import check_best, load_latest, newest_origin, without_prefix
+from minitf.storage.restoring import check_best, load_latest, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import Say, set_up_device
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
 from minitf.training.state import TrainState
+from minitf.translation.loading import LearnedModel
 
 
 @contextmanager
-def resume(
-    folder: Path, config: RunConfig, process: SingleProcess, say: Say, *, allow_config_edits: bool = False
-) -> Iterator[Run]:
+def resume(folder: Path, config: RunConfig, process: SingleProcess, say: Say) -> Iterator[Run]:
     """Resume the run in a directory; `config` is its own with values that may change.
-
-    allow_config_edits: resume although config.json was edited since the last checkpoint
 
     Raises: UserError for texts, vocabularies, checkpoints and directories that cannot be used.
     """
     set_up_device(process.threads, process.device, config.precision, config.kernels, plain=config.plain)
     with ExitStack() as stack:
-        beginning: StartingPoint | None = None
+        initial: LearnedModel | None = None
         with process.main_process_first():
             if process.is_main_process:
                 if config.freeze is not None:
                     check_freeze(config)
-                beginning = starting_point_of_resumed(config, folder, say)
-                if beginning is not None:
-                    config = replace(config, init_digest=beginning.digest)
+                if config.init is not None and not Checkpoints(RunDirectory(folder).checkpoints_path).steps():
+                    initial = initial_model(config, say)
             texts = texts_of_resumed(config, RunDirectory.open(folder), say)
             if process.is_main_process:
-                _check_config(RunDirectory(folder), config, say, allow_config_edits)
                 directory: RunDirectory = stack.enter_context(LockedRun.resume(folder, config))
                 for change in directory.environment_changes():
                     say(f"note: {change} since this run began; results may not be bit-identical")
             else:
                 directory = open_shared(config.output)
-            data = prepare_data(config, texts, directory, say, kept=None if beginning is None else beginning.vocabulary)
-        run = assembled(config, data, directory, process, beginning, stack)
+            data = prepare_data(config, texts, directory, say, kept=None if initial is None else initial.vocabulary)
+        run = assembled(config, data, directory, process, initial, stack)
         if process.is_main_process:
             restore(run, say)
         run.state = process.synchronize(run.state, run.model, run.optimizer, run.moving_average, data.train)
         yield run
-
-
-def _check_config(directory: RunDirectory, config: RunConfig, say: Say, allow_edits: bool) -> None:
-    """Refuse a configuration that was edited since the last checkpoint, or warn where that is allowed."""
-    path, origin = newest_origin(Checkpoints(directory.checkpoints_path))
-    if path is not None and (found := edits(origin.get("config"), config)):
-        message = f"{directory.config_path} was edited since {path.name} was saved: {'; '.join(found)}"
-        if not allow_edits:
-            raise UserError(f"{message}; undo the edit, or give --allow-config-edits to continue with the new values")
-        say(f"warning: {message}")
 
 
 def restore(run: Run, say: Say) -> None:
@@ -95,7 +78,7 @@ def restore(run: Run, say: Say) -> None:
         state = TrainState.from_plain(plain)
         _check_texts(run, state)
         run.model.load_parameters(without_prefix(MODEL, arrays))
-        run.optimizer.load_state(state.step - state.skipped_updates, without_prefix(OPTIMIZER, arrays))
+        run.optimizer.load_state(state.step, without_prefix(OPTIMIZER, arrays))
         if run.moving_average is not None:
             run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
         run.data.train.restore(state.data)

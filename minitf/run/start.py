@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minitf.config import RunConfig
-from minitf.config.run import decisive_values
-from minitf.config.run_settings import PathPair
-from minitf.corpora.built_in import built_in_corpus, write_corpus
+from additions.parsing.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
+from additions.parsing.trees import Tree
+from minitf.config import PathPair, RunConfig
+from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, prepare
@@ -24,8 +24,7 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
-from minitf.run.fine_tuning import StartingPoint, check_freeze, freeze, starting_point
-from minitf.run.tasks import task_of
+from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
 from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.locked_run import LockedRun
@@ -38,6 +37,7 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
 from minitf.training.run import Run, SingleProcess, Texts, TrainingData, exist
 from minitf.training.state import TrainState
+from minitf.translation.loading import LearnedModel
 
 
 @contextmanager
@@ -48,25 +48,24 @@ def start(config: RunConfig, process: SingleProcess, say: Say) -> Iterator[Run]:
     """
     set_up_device(process.threads, process.device, config.precision, config.kernels, plain=config.plain)
     with ExitStack() as stack:
-        beginning: StartingPoint | None = None
+        initial: LearnedModel | None = None
         with process.main_process_first():
             if process.is_main_process:
                 if config.freeze is not None:
                     check_freeze(config)
                 if config.init is not None:
-                    beginning = starting_point(config, say)
-                    config = replace(config, init_digest=beginning.digest)
+                    initial = initial_model(config, say)
             texts = find_texts(config, say)
             if process.is_main_process:
                 if texts is not None:
-                    check_texts(texts, config.errors, say)  # before the directory of the run exists
-                if (task := task_of(config.task)) is not None:
-                    task.check(config)
+                    check_texts(texts, say)  # before the directory of the run exists
+                if config.task == "parsing":
+                    check_trees(config.parsing)
                 directory: RunDirectory = stack.enter_context(LockedRun.create(config.output, config))
             else:
                 directory = open_shared(config.output)
-            data = prepare_data(config, texts, directory, say, kept=None if beginning is None else beginning.vocabulary)
-        run = assembled(config, data, directory, process, beginning, stack)
+            data = prepare_data(config, texts, directory, say, kept=None if initial is None else initial.vocabulary)
+        run = assembled(config, data, directory, process, initial, stack)
         run.state = process.synchronize(run.state, run.model, run.optimizer, run.moving_average, data.train)
         yield run
 
@@ -84,18 +83,18 @@ def assembled(
     data: TrainingData,
     directory: RunDirectory,
     process: SingleProcess,
-    beginning: StartingPoint | None,
+    initial: LearnedModel | None,
     stack: ExitStack,
 ) -> Run:
     """Put a run together, with its initial weights.
 
-    beginning: the weights to start with; None: random ones
+    initial: the model whose weights to start with; None: random ones
     stack: closes the log
     """
     config = replace(config, model=sized(config.model, data.vocabulary))
     model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
-    if beginning is not None:
-        beginning.load_into(model)
+    if initial is not None:
+        load_into(model, initial)
     model.to(process.device)
     if not config.plain:
         compute_dtype = "bfloat16" if config.precision == "bf16" and config.on_gpu else None
@@ -104,7 +103,7 @@ def assembled(
     learning = named_parameters if config.freeze is None else freeze(model, config.freeze)
     optimizer = Adam(learning, config.optimizer)
     gradients = None
-    if config.on_gpu or config.graphs:
+    if config.on_gpu:
         gradients = step_graphs(model, compute_gradients, config, process.is_parallel)
     return Run(
         config=config,
@@ -120,7 +119,7 @@ def assembled(
         checkpoints=CheckpointStore(
             directory.checkpoints_path,
             keep=config.keep_checkpoints if process.is_main_process else None,
-            origin={"run": secrets.token_hex(16), "config": decisive_values(config)},
+            origin={"run": secrets.token_hex(16)},
         ),
         log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
         process=process,
@@ -141,7 +140,7 @@ def find_texts(config: RunConfig, say: Say) -> Texts | None:
     return None if config.train is None else Texts(config.train, config.valid, config.test)
 
 
-def check_texts(texts: Texts, errors: str, say: Say) -> None:
+def check_texts(texts: Texts, say: Say) -> None:
     """Read every text once, so that errors in any of them are reported before anything is written.
 
     Warn of held-out sources that are also in the training text, on which scores say nothing.
@@ -152,10 +151,10 @@ def check_texts(texts: Texts, errors: str, say: Say) -> None:
     held_out: dict[str, set[str]] = {}
     for name, pair in (("valid", texts.valid), ("test", texts.test)):
         if pair is not None:
-            held_out[name] = {source for source, _ in read_pairs(*pair, errors=errors) if source.strip()}
+            held_out[name] = {source for source, _ in read_pairs(*pair) if source.strip()}
     shared: dict[str, set[str]] = {name: set() for name in held_out}
     assert texts.train is not None
-    for source, _ in read_pairs(*texts.train, errors=errors):
+    for source, _ in read_pairs(*texts.train):
         for name, sources in held_out.items():
             if source in sources:
                 shared[name].add(source)
@@ -191,9 +190,9 @@ def prepare_data(
 
 
 def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
-    """Write the built-in corpus, or the texts of another task, into the run's directory, unless it holds them."""
-    if (task := task_of(config.task)) is not None:
-        return Texts(**task.make_texts(config, directory.data_path))
+    """Write the built-in corpus, or the lines made of trees, into the run's directory, unless it holds them."""
+    if config.task == "parsing":
+        return Texts(**prepare_texts(lambda: splits_of(config), config.parsing, directory.data_path / "treebank"))
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
@@ -202,6 +201,14 @@ def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
                 remove_leftovers(folder)
         write_corpus(folder, built_in_corpus())
     return Texts(**pairs)
+
+
+def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
+    """Return the trees of each split: those that the configuration names, else the built-in treebank."""
+    if config.parsing.trees is not None:
+        return read_splits(config.parsing)
+    treebank = built_in_treebank()
+    return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 
 def load_or_train_vocabulary(
@@ -217,10 +224,10 @@ def load_or_train_vocabulary(
         return kept
     if texts.train is None or not exist(texts.train):
         raise UserError(f"{directory.vocabulary_path} is missing; restore it, or give --train SOURCE TARGET")
-    if (task := task_of(config.task)) is not None:
-        return task.learn_vocabulary(config, texts.train, directory.vocabulary_path, say)
+    if config.task == "parsing":
+        return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
-    lines = (line for path in texts.train for line in read_lines(path, errors=config.errors))
+    lines = (line for path in texts.train for line in read_lines(path))
     return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
 
 
@@ -238,12 +245,11 @@ def prepare_split(
     given: the files that the user named, of which `paths` may be the run's copies; messages name these
     """
     folder = directory.data_path / name
-    settings: Any = {"max_length": config.max_length, "errors": config.errors}
     if paths is None or not exist(paths):
-        corpus = load_prepared(folder, vocabulary, **settings)
+        corpus = load_prepared(folder, vocabulary, max_length=config.max_length)
     else:
         names = f"{given[0]} and {given[1]}" if given else None
-        corpus = prepare(*paths, vocabulary, folder, names=names, **settings)
+        corpus = prepare(*paths, vocabulary, folder, names=names, max_length=config.max_length)
     left_out = []
     if corpus.dropped_empty:
         left_out.append(f"{corpus.dropped_empty:,} with an empty side")

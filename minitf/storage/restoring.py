@@ -1,7 +1,6 @@
 """Restore a run from its checkpoints: from the newest one that is not damaged; damaged ones are set aside."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,8 @@ from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import (
     Array,
     CheckpointError,
-    Checkpoints,
     DamagedCheckpointError,
     load,
-    read_origin,
     verify,
 )
 from minitf.system.files import os_errors_explained
@@ -66,14 +63,6 @@ def _set_aside(store: CheckpointStore, paths: Sequence[Path]) -> None:
     with os_errors_explained(f"rename checkpoints in {store.folder}", CheckpointError):
         for path in paths:
             rename(path, path.name + ".damaged")
-
-
-def newest_origin(store: Checkpoints) -> tuple[Path | None, dict[str, Any]]:
-    """Return the newest checkpoint whose header is undamaged, and its origin; (None, {}) where there is none."""
-    for path in map(store.path, reversed(store.steps())):
-        with suppress(CheckpointError):
-            return path, read_origin(path)
-    return None, {}
 
 
 def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -15,12 +15,13 @@ holds one (locked_run.py).
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
+from minitf.config.removed import without_removed
 from minitf.errors import UserError
 from minitf.system.environment import changes, environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file
@@ -73,9 +74,9 @@ class RunDirectory:
         imported = self.path / IMPORTED_VOCABULARY_NAME
         return imported if imported.exists() else self.path / VOCABULARY_NAME
 
-    def config(self) -> RunConfig:
-        """Read the run's configuration."""
-        return load_config(self.config_path)
+    def config(self, warn: Callable[[str], object] = lambda message: None) -> RunConfig:
+        """Read the run's configuration.  warn: told of settings of an earlier version that have no effect any more"""
+        return load_config(self.config_path, warn=warn)
 
     def require_own(self, checkpoints: Iterable[Path]) -> None:
         """Raises: UserError if a link leads to configuration, vocabulary or checkpoints outside the folder
@@ -93,25 +94,26 @@ class RunDirectory:
         return changes(read_json_object(self.environment_path), environment_facts())
 
 
-Config = TypeVar("Config")
-
-
 def save_config(path: Path, config: object) -> None:
     """Write a configuration as JSON, completely or not at all."""
     with atomic_write(path) as file:
         file.write(json.dumps(to_plain(config), indent=2).encode() + b"\n")
 
 
-def load_config(path: Path, config_class: type[Config] = RunConfig) -> Config:  # type: ignore[assignment]
-    """Read the configuration that `save_config` wrote.
+def load_config(
+    path: Path, *, resuming: bool = False, warn: Callable[[str], object] = lambda message: None
+) -> RunConfig:
+    """Read the configuration that `save_config` wrote, here or in an earlier version.
+
+    resuming: refuse settings of an earlier version that training depended on
 
     Raises: UserError for a file that cannot be read, is not JSON, has an unknown key or an invalid value.
     """
     content = read_small_file(path)
     try:
         plain = parse_json(content)
-        if isinstance(plain, dict) and "dtype" in plain:  # beside `precision`, it could contradict it
-            raise UserError("the key 'dtype' is unknown; rename it to 'precision'")
-        return from_plain(config_class, plain)
+        if isinstance(plain, dict):
+            plain = without_removed(plain, resuming=resuming, warn=lambda message: warn(f"{path}: {message}"))
+        return from_plain(RunConfig, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error

@@ -64,7 +64,7 @@ class DataParallel(SingleProcess):
         kind = group.device.partition(":")[0]
         hosts = "1 host" if group.hosts == 1 else f"{group.hosts} hosts"
         self.description = f"{group.size} processes on {hosts}, {kind}; rank 0 writes log and messages"
-        self._as_bfloat16 = config.reduce_dtype == "bfloat16"
+        self._as_bfloat16 = False
         self._directory = config.output
 
     def main_process_first(self) -> AbstractContextManager[None]:
@@ -88,7 +88,7 @@ class DataParallel(SingleProcess):
             self.group.broadcast_value(state.to_plain())
         else:
             state = TrainState.from_plain(self.group.broadcast_value(None))
-            optimizer.step_count = state.step - state.skipped_updates
+            optimizer.step_count = state.step
             if state.data:
                 train.restore(state.data)
         averages = {} if average is None else average.arrays

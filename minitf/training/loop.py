@@ -10,7 +10,7 @@ from autograd import random
 from minitf.config import OptimizerConfig
 from minitf.system.process import StopRequest
 from minitf.system.progress import Progress
-from minitf.training.divergence import skip_update
+from minitf.training.divergence import diverged
 from minitf.training.optim import compute_gradients, learning_rate
 from minitf.training.run import Run, save
 from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
@@ -55,10 +55,9 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 3. step ----
         update = process.finish_update(optimizer, update, step, stop, clock)
-        if update.is_finite:
-            apply(run, update, rate)
-        else:
-            skip_update(run, step, update, batches, progress.say)
+        if not update.is_finite:
+            raise diverged(run, step, update, batches)
+        apply(run, update, rate)
         state.step = step
 
         # ---- 4. log ----
@@ -128,7 +127,6 @@ def log_interval(run: Run) -> dict[str, Any]:
         "epoch": run.data.train.epoch,
         **state.interval.record(state.elapsed_s),
         "learning_rate": learning_rate(state.step, run.config.model.d_model, run.config.optimizer),
-        "skipped_updates": state.skipped_updates,
         **run.process.communication_times(),
     }
     run.log.append(record)

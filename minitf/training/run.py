@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
 
 from autograd.backend import backend_of
-from minitf.config import RunConfig
-from minitf.config.run_settings import PathPair
+from minitf.config import PathPair, RunConfig
 from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
@@ -197,18 +195,16 @@ def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointSt
     """Name the last good checkpoint, and the options that help."""
     good = [path for path in checkpoints.last(config.keep_checkpoints) if _is_good(path)]
     last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
-    skip = f"skip such updates (--resume {quote(str(directory.path))} --on-divergence skip), or "
-    given_peak = config.optimizer.peak_learning_rate is not None
     return (
-        f"{last}; {skip if config.on_divergence == 'stop' else ''}start again with a smaller "
-        f"--optimizer.{'peak-learning-rate' if given_peak else 'learning-rate-scale'}, "
-        "more --optimizer.warmup-steps, or --optimizer.clip-norm 1"
+        f"{last}; start again with a smaller --optimizer.peak-learning-rate, more --optimizer.warmup-steps, or "
+        "--optimizer.clip-norm 1"
     )
 
 
 def _is_good(path: Path) -> bool:
-    """Whether a checkpoint can be read, and no update was skipped just before it."""
+    """Whether a checkpoint can be read."""
     try:
-        return not read_state(path).get("skipped_in_a_row")
+        read_state(path)
     except CheckpointError:
         return False
+    return True

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from minitf.config import RunConfig
 from minitf.config.options import check_fields
+from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.system.progress import duration
@@ -20,8 +21,11 @@ CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "waiting_s", "summing_s", "exp
 """Keys of a log line that depend on the clock.  All other values of the log, and every bit of the weights and moments,
 are the same whether or not a run was interrupted."""
 
-CLOCK_FIELDS = ("elapsed_s", "saved_s", "interval.start_s", "log_offset")
-"""Fields of a `TrainState` that depend on the clock: three times, and the length of a log that holds times."""
+CLOCK_FIELDS = ("elapsed_s", "interval.start_s", "log_offset")
+"""Fields of a `TrainState` that depend on the clock: two times, and the length of a log that holds times."""
+
+REMOVED_FIELDS = ("skipped_updates", "skipped_in_a_row", "saved_s")
+"""Fields of a `TrainState` that earlier versions had."""
 
 
 @dataclass
@@ -59,17 +63,16 @@ class Interval:
         return all(map(math.isfinite, (self.loss, self.nll, self.gradient_norm)))
 
     def record(self, elapsed_s: float) -> dict[str, Any]:
-        """Return means over the interval, for the log; NaN if every update of it was skipped."""
+        """Return means over the interval, for the log."""
         tokens = self.source_tokens + self.target_tokens
-        targets, slots = self.target_tokens or math.nan, self.slots or math.nan
         return {
-            "loss": self.loss / targets,
-            "perplexity": perplexity(self.nll / targets),
+            "loss": self.loss / self.target_tokens,
+            "perplexity": perplexity(self.nll / self.target_tokens),
             "source_tokens": self.source_tokens,
             "target_tokens": self.target_tokens,
             "padded_tokens": self.slots - tokens,
-            "fill": tokens / slots,
-            "gradient_norm": self.gradient_norm if self.target_tokens else math.nan,
+            "fill": tokens / self.slots,
+            "gradient_norm": self.gradient_norm,
             "target_tokens_per_s": self.target_tokens / max(elapsed_s - self.start_s, 1e-9),
             "elapsed_s": elapsed_s,
         }
@@ -87,9 +90,7 @@ class TrainState:
     Random numbers are a function of (seed, step), so `step` is their state too.
     """
 
-    step: int = 0  # updates so far, skipped ones included
-    skipped_updates: int = 0  # updates whose loss or gradient was not finite, which Adam never saw
-    skipped_in_a_row: int = 0  # of these, the latest
+    step: int = 0  # updates so far
     target_tokens: int = 0  # learned from, end tokens included
     data: dict = field(default_factory=dict)  # position in the training data, from Batches.state()
     valid_corpus: str = ""  # fingerprints: a resumed run must measure the same text, with the same token ids
@@ -102,7 +103,6 @@ class TrainState:
     validated_epoch: int = 0  # epochs completed at that step
     saved_step: int = 0  # of the last checkpoint on schedule
     saved_epoch: int = 0  # epochs completed at that step
-    saved_s: float = 0.0  # elapsed time at that step
     elapsed_s: float = 0.0  # time spent in the training loop, over all resumptions
     log_offset: int = 0  # length of the log in bytes
     on_schedule: bool = True  # False: saved because the run stopped here; deleted once there is a newer checkpoint
@@ -112,7 +112,6 @@ class TrainState:
         """Count an update that Adam has made."""
         self.interval.add_update(update)
         self.target_tokens += update.target_tokens
-        self.skipped_in_a_row = 0
 
     def to_plain(self) -> dict[str, Any]:
         """Convert to JSON values."""
@@ -121,17 +120,19 @@ class TrainState:
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
         """Convert from `to_plain`.  Raises: UserError if a field is missing, unknown, or has an impossible value."""
+        if isinstance(plain, dict):
+            if skipped := plain.get("skipped_updates"):
+                raise UserError(
+                    f"{skipped} updates of this run were skipped by --on-divergence skip, which is gone; continue it "
+                    f"with minitf {LAST_VERSION}"
+                )
+            plain = {name: value for name, value in plain.items() if name not in REMOVED_FIELDS}
         _check_names(plain, cls)
         interval = plain["interval"]
         _check_names(interval, Interval)
         state = cls(**{**plain, "interval": Interval(**interval)})
         check_fields(state)
         check_fields(state.interval)
-        if not state.skipped_in_a_row <= state.skipped_updates <= state.step:
-            raise UserError(
-                f"step={state.step}, skipped_updates={state.skipped_updates} and "
-                f"skipped_in_a_row={state.skipped_in_a_row} in the training state contradict each other"
-            )
         return state
 
 
@@ -157,15 +158,6 @@ def validation_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
     return state.step % config.valid_every == 0
 
 
-def bleu_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
-    """True if the validation of this step computes BLEU."""
-    if config.valid_metric == "bleu" or config.valid_bleu_every is None:
-        return config.valid_metric == "bleu"
-    in_epochs = config.valid_every_unit == "epochs"
-    now, before = (epoch, state.validated_epoch) if in_epochs else (state.step, state.validated_step)
-    return now // config.valid_bleu_every > before // config.valid_bleu_every
-
-
 def record_validation(state: TrainState, epoch: int, improved: bool, loss: float, bleu: float | None) -> None:
     """Record that this step has been validated, and the result if it is the best so far."""
     state.validated_step, state.validated_epoch = state.step, epoch
@@ -181,8 +173,6 @@ def checkpoint_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
     """
     if state.step <= state.saved_step:
         return False
-    if config.save_every_unit == "minutes":
-        return state.elapsed_s - state.saved_s >= 60 * config.save_every
     if config.save_every_unit == "epochs":
         return epoch // config.save_every > state.saved_epoch // config.save_every
     return state.step % config.save_every == 0
@@ -194,7 +184,7 @@ def record_checkpoint(config: RunConfig, state: TrainState, epoch: int) -> None:
     A checkpoint saved again, after a validation that was made up for, is on schedule if it was before.
     """
     if checkpoint_is_due(config, state, epoch):
-        state.saved_step, state.saved_epoch, state.saved_s = state.step, epoch, state.elapsed_s
+        state.saved_step, state.saved_epoch = state.step, epoch
     state.on_schedule = state.saved_step == state.step
 
 

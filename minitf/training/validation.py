@@ -18,7 +18,7 @@ from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Say, StopRequest
 from minitf.training.optim import batch_loss
 from minitf.training.run import Nats, Run, SingleProcess, TrainingData, save_best
-from minitf.training.state import TrainState, bleu_is_due, perplexity, record_validation, validation_is_due
+from minitf.training.state import TrainState, perplexity, record_validation, validation_is_due
 
 
 class _StopTranslatingError(Exception):
@@ -31,7 +31,7 @@ def owes_validation(run: Run) -> bool:
 
 
 def validate(run: Run, stop: StopRequest, say: Say) -> float | None:
-    """Measure the validation loss, and BLEU where it is due; log them, keep the best weights, and return the BLEU.
+    """Measure the validation loss, and BLEU if that is the metric; log them, keep the best weights; return the BLEU.
 
     The weights measured are the moving average if there is one.  Does nothing without a validation text, and for a step
     that has been validated.  A validation that is interrupted leaves no trace: the checkpoint of its step says that it
@@ -40,7 +40,7 @@ def validate(run: Run, stop: StopRequest, say: Say) -> float | None:
     state = run.state
     if run.data.valid is None or state.validated_step == state.step:
         return None
-    with_bleu = bleu_is_due(run.config, state, run.data.train.epoch)
+    with_bleu = run.config.valid_metric == "bleu"
     start = time.perf_counter()
     with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
         measured = measure(run.model, run.data, run.config, run.process, stop, with_bleu)
@@ -102,12 +102,12 @@ def mean_nll(
 def validation_bleu(
     model: Transformer, data: TrainingData, config: RunConfig, stop: StopRequest | None = None
 ) -> float | None:
-    """BLEU of the model's translations of the validation text, by a beam of `valid_beam`.
+    """BLEU of the model's greedy translations of the validation text.
 
     Returns None if `stop` is requested before the end.
     """
     assert data.texts.valid is not None
-    sources, references = (list(read_lines(path, errors=config.errors)) for path in data.texts.valid)
+    sources, references = (list(read_lines(path)) for path in data.texts.valid)
 
     def check_stop(lines: int) -> None:
         if stop:
@@ -118,7 +118,7 @@ def validation_bleu(
     translator = LineTranslator(
         model, data.vocabulary, max_source_length=config.max_length - 1, warn=lambda message: None
     )
-    plan = Plan(replace(search_of(config), beam=config.valid_beam), progress=check_stop)
+    plan = Plan(replace(search_of(config), beam=1), progress=check_stop)
     try:
         hypotheses = [best.text for best, *_ in translator.nbest(sources, plan)]
     except _StopTranslatingError:

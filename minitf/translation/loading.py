@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from additions.interchange.formats import is_foreign, read_foreign
 from autograd.devices import get_backend
 from autograd.fast import cpu_kernels, kernels_on
 from minitf.config import RunConfig
-from minitf.config.run import check_precision, edits
+from minitf.config.devices import check_precision
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
-from minitf.system.plugins import load_or_none, registered
 
 Weights = dict[str, np.ndarray]
 
@@ -37,26 +36,24 @@ class LearnedModel:
     """The file or folder to name in errors."""
 
 
-def foreign_model(path: Path) -> Any | None:
-    """Read the model of another program: (configuration, vocabulary, weights); None if the path is none that an
-    installed addition knows. A folder with a configuration and checkpoints of ours is none."""
-    if (path / CONFIG_NAME).is_file() and Checkpoints(path / CHECKPOINTS_NAME).steps():
-        return None
-    formats = map(partial(load_or_none, "minitf.formats"), registered("minitf.formats"))
-    found = next((each for each in formats if each is not None and each.is_foreign(path)), None)
-    return None if found is None else found.read_foreign(path)
+def is_foreign_model(path: Path) -> bool:
+    """Whether a path is a model of another program. A folder with a configuration and checkpoints of ours is none."""
+    is_run = (path / CONFIG_NAME).is_file() and bool(Checkpoints(path / CHECKPOINTS_NAME).steps())
+    return not is_run and is_foreign(path)
 
 
 def config_of(path: Path) -> RunConfig:
     """Read the configuration of a run, or of another program's model.  Raises: UserError if there is neither"""
-    foreign = foreign_model(path)
-    return RunDirectory.open(path).config() if foreign is None else foreign.config
+    return read_foreign(path).config if is_foreign_model(path) else RunDirectory.open(path).config()
 
 
 def vocabulary_of(path: Path) -> AnyVocabulary:
     """Load the vocabulary of a run, or of another program's model.  Raises: UserError if there is neither"""
-    foreign = foreign_model(path)
-    return load_vocabulary(RunDirectory.open(path).vocabulary_path) if foreign is None else foreign.vocabulary
+    return (
+        read_foreign(path).vocabulary
+        if is_foreign_model(path)
+        else load_vocabulary(RunDirectory.open(path).vocabulary_path)
+    )
 
 
 def load_learned(
@@ -65,7 +62,6 @@ def load_learned(
     average: int | None = None,
     checkpoint: int | None = None,
     weights: str | None = None,
-    allow_config_edits: bool = False,
     own_files: bool = False,
     warn: Callable[[str], object] = warnings.warn,
 ) -> LearnedModel:
@@ -75,8 +71,7 @@ def load_learned(
 
     Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
     """
-    foreign = foreign_model(path)
-    if foreign is not None:
+    if is_foreign_model(path):
         for name, value, of_one in (
             ("average", average, 1),
             ("checkpoint", checkpoint, None),
@@ -84,16 +79,15 @@ def load_learned(
         ):
             if value not in (None, of_one):
                 raise UserError(f"{name}={value} selects checkpoints, but {path} is a single model; omit it")
-        return LearnedModel(*foreign, path)
+        return LearnedModel(*read_foreign(path), path)
     run = RunDirectory.open(path)
-    config = run.config()
+    config = run.config(warn)
     vocabulary = load_vocabulary(run.vocabulary_path)
     if weights is None:
         weights = config.weights if average is None and checkpoint is None else "average"
     paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
     if own_files:
         run.require_own(paths)
-    check_config(run.config_path, config, paths, allow_config_edits, warn)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     return LearnedModel(config, vocabulary, checkpoints.average(paths, prefix), paths[-1])
 
@@ -134,20 +128,6 @@ def check_vocabulary(path: Path, vocabulary: AnyVocabulary, origin: Path) -> Non
         raise UserError(
             f"{path} is not the vocabulary that {origin} was trained with; restore the one that training wrote"
         )
-
-
-def check_config(
-    config_path: Path, config: RunConfig, paths: Sequence[Path], allowed: bool, warn: Callable[[str], object]
-) -> None:
-    """Refuse a configuration that was edited since the checkpoints were saved, or warn where that is allowed."""
-    for path in paths:
-        found = edits(checkpoints.read_origin(path).get("config"), config, for_translation=True)
-        message = f"{config_path} was edited since {path.name} was saved: {'; '.join(found)}"
-        if found and not allowed:
-            raise UserError(f"{message}; undo the edit, or give --allow-config-edits to use the new values")
-        if found:
-            warn(message)
-            return
 
 
 def build_model(learned: LearnedModel, dtype: Any) -> Transformer:

@@ -47,6 +47,8 @@ class Translator(ForcedDecoding):
 
     task = "translation"
     """The task of the run: "translation", or "parsing" for a `Parser`."""
+    bleu_tokenize = "13a"
+    """The tokenization of the run for BLEU."""
 
     def __init__(
         self,
@@ -83,7 +85,6 @@ class Translator(ForcedDecoding):
         device: str = "cpu",
         precision: str | None = None,
         plain: bool = False,
-        allow_config_edits: bool = False,
         warn: Callable[[str], object] = warnings.warn,
     ) -> Translator:
         """Load the translator of a run, which may still be training, with the run's settings of the search.
@@ -99,13 +100,12 @@ class Translator(ForcedDecoding):
             a quarter or half of the memory; default: the run's, float32 for one of a GPU, or bf16, on a CPU
         warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
-        allow_config_edits: use a config.json that was edited since the checkpoints were saved, with a warning
         Raises: UserError if there is no run, no checkpoint, or its parts do not belong together; and for runs whose
             target vocabularies differ
         Source: section 6.1 (averaging)
         """
         chosen: Any = {"average": average, "checkpoint": checkpoint, "weights": weights}
-        chosen |= {"allow_config_edits": allow_config_edits, "warn": warn}
+        chosen["warn"] = warn
         learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
         if more:
             require_one_target(learned)
@@ -129,6 +129,7 @@ class Translator(ForcedDecoding):
                 each.weights.clear()
             return_freed_memory()
         translator.task = learned[0].config.task
+        translator.bleu_tokenize = learned[0].config.bleu_tokenize
         return translator
 
     # ---- Translations ----

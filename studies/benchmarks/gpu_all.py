@@ -167,7 +167,7 @@ def bleu(output: Path, texts: Path | None) -> Part:
     english, german = (str(text_of_the_test_set(texts.absolute(), language)) for language in ("en", "de"))
     files = ["--input", english, "--reference", german, "--output", str(run / "test.de")]
     train = [PYTHON, "train.py", *train, *device, "--max-minutes", "4"]
-    return Part("bleu", 300, [train, [PYTHON, "translate.py", str(run), *files, "--bleu-tokenize", "none", *device]])
+    return Part("bleu", 300, [train, [PYTHON, "translate.py", str(run), *files, *device]])
 
 
 def text_of_the_test_set(texts: Path, language: str) -> Path:

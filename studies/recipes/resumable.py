@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "train.py"
+PROGRAM = Path(__file__).with_name("train_fields.py")
 sys.path.insert(0, str(ROOT))  # also without an installation
 
 from autograd.fast import available_cores  # noqa: E402

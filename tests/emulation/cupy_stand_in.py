@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.emulation import graph_stand_in
 from tests.emulation.emulator import Emulator
+from tests.emulation.graph_stand_in import device
 
 _SAME = {
     "dtype", "finfo", "iinfo", "errstate", "result_type", "promote_types", "issubdtype", "can_cast", "broadcast_shapes",
@@ -84,21 +86,26 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- To the host ----
 
     def get(self) -> np.ndarray:
+        device.host("get")
         return self._array.copy()
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
 
     def __bool__(self) -> bool:
+        device.host("bool")
         return bool(self._array)
 
     def __float__(self) -> float:
+        device.host("float")
         return float(self._array)
 
     def __int__(self) -> int:
+        device.host("int")
         return int(self._array)
 
     def __index__(self) -> int:
+        device.host("index")
         return self._array.__index__()
 
     def __len__(self) -> int:
@@ -112,7 +119,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- Elements ----
 
     def __getitem__(self, index: Any) -> ndarray:
-        return _wrapped(self._array[_around(self.shape, _unwrapped(index))], self)
+        return _wrapped(device.run("getitem", _getitem, (self._array, _unwrapped(index)), {}), self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _unwrapped(index)
@@ -120,7 +127,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
             if isinstance(each, np.ndarray) and each.dtype != bool and np.ndim(_unwrapped(value)):
                 several = isinstance(index, tuple) and sum(isinstance(i, np.ndarray) for i in index) > 1
                 assert several or len(np.unique(each)) == each.size, "of equal indices, CuPy writes any of the values"
-        self._array[_around(self.shape, index)] = _unwrapped(value)
+        device.run("setitem", _setitem, (self._array, index, _unwrapped(value)), {}, in_place=True)
 
     def __iter__(self) -> Iterator[ndarray]:
         return (self[i] for i in range(len(self)))
@@ -131,8 +138,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
         if name.startswith("_") or not hasattr(np.ndarray, name) or f"ndarray.{name}" in LACKING:
             raise AttributeError(f"cupy.ndarray has no {name}")
 
+        def call(a: np.ndarray, *args: Any, **kwargs: Any) -> Any:
+            return getattr(a, name)(*args, **kwargs)
+
         def method(*args: Any, **kwargs: Any) -> Any:
-            return _wrapped(getattr(self._array, name)(*_unwrapped(args), **_unwrapped(kwargs)), self)
+            if name in ("item", "tolist"):
+                device.host(name)
+            given = (self._array, *_unwrapped(args))
+            in_place = name in ("fill", "sort")
+            return _wrapped(device.run(name, call, given, _unwrapped(kwargs), in_place=in_place), self)
 
         return method
 
@@ -141,11 +155,20 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
             return NotImplemented
         out = kwargs.get("out")
         with np.errstate(all="ignore"):
-            result = getattr(ufunc, method)(*_unwrapped(inputs), **_unwrapped(kwargs))
+            result = device.run(ufunc.__name__, getattr(ufunc, method), _unwrapped(inputs), _unwrapped(kwargs))
         return out[0] if out else _wrapped(result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _wrapped(function(*_unwrapped(args), **_unwrapped(kwargs)), *_arrays(args))
+        result = device.run(function.__name__, function, _unwrapped(args), _unwrapped(kwargs))
+        return _wrapped(result, *_arrays(args))
+
+
+def _getitem(a: np.ndarray, index: Any) -> Any:
+    return a[_around(a.shape, index)]
+
+
+def _setitem(a: np.ndarray, index: Any, value: Any) -> None:
+    a[_around(a.shape, index)] = value
 
 
 def _around(shape: tuple[int, ...], index: Any) -> Any:
@@ -206,7 +229,8 @@ class _Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out")
         with np.errstate(all="ignore"):
-            result = self._function(*_unwrapped(args), **_unwrapped(kwargs))
+            name = getattr(self._function, "__name__", "?")
+            result = device.run(name, self._function, _unwrapped(args), _unwrapped(kwargs))
         return out if out is not None else _wrapped(result, *_arrays(args))
 
     def __getattr__(self, name: str) -> Any:
@@ -240,13 +264,13 @@ def _expand_dims(a: ndarray, axis: int | tuple[int, ...]) -> ndarray:
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> ndarray:
     if isinstance(a, ndarray):
         return a if dtype is None or a.dtype == dtype else a.astype(dtype)
+    if device.captured is not None:
+        raise RuntimeError("a graph would copy from memory of the host that is freed by then")
     return ndarray(np.array(a, dtype=dtype, order=order or "K"))
 
 
 def _empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
-    array = np.empty(shape, dtype, order)  # type: ignore[call-overload]
-    array.reshape(-1, order="A").view(np.uint8)[...] = 255  # NaN or -1
-    return ndarray(array)
+    return ndarray(device.empty(shape, dtype, order))
 
 
 def _module(emulator: Emulator, device_count: int, driver: int, capability: str) -> dict[str, ModuleType]:
@@ -297,7 +321,11 @@ def _module(emulator: Emulator, device_count: int, driver: int, capability: str)
             assert all(n >= 1 for n in (*grid, *block))
             assert (*grid, 1)[1] <= 65535
             given = [_argument(a) for a in arguments]
-            emulator.launch(self.name, grid, block, given, shared_mem)
+            arrays = [a._array for a in arguments if isinstance(a, ndarray)]
+            device.launch(
+                self.name, lambda: emulator.launch(self.name, grid, block, given, shared_mem),
+                (grid, block, shared_mem, given), arrays,
+            )  # fmt: skip
 
     def get_device_count() -> int:
         if device_count:
@@ -311,10 +339,12 @@ def _module(emulator: Emulator, device_count: int, driver: int, capability: str)
     cupy.RawModule = RawModule
     cupy.cuda = SimpleNamespace(
         Device=Device, runtime=runtime, device=SimpleNamespace(get_cublas_handle=lambda: 1),
-        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None, ptr=0),
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None, ptr=0), Stream=graph_stand_in.Stream,
+        MemoryPool=graph_stand_in.MemoryPool, using_allocator=graph_stand_in.using_allocator,
         UnownedMemory=UnownedMemory, MemoryPointer=lambda memory, at: MemoryPointer(memory.ptr + at, memory.array),
     )  # fmt: skip
-    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, total_bytes=lambda: 0)
+    pool = graph_stand_in.DefaultPool()
+    cupy.get_default_memory_pool = lambda: pool
     cublas: Any = ModuleType("cupy_backends.cuda.libs.cublas")
     cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_T, cublas.CUBLAS_GEMM_DEFAULT = 0, 1, -1
     cublas.CUBLAS_COMPUTE_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32, cublas.CUBLAS_COMPUTE_64F = 68, 77, 70
@@ -359,6 +389,8 @@ def _gemm_ex(
     handle: int, trans_a: int, trans_b: int, m: int, n: int, k: int, alpha: int, a: int, a_type: int, lda: int,
     b: int, b_type: int, ldb: int, beta: int, c: int, c_type: int, ldc: int, compute: int, algorithm: int,
 ) -> None:  # fmt: skip
+    if device.captured is not None:
+        raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
     assert m > 0
     assert n > 0
     assert k > 0
@@ -375,13 +407,17 @@ def _gemm_ex(
 
 @contextmanager
 def installed(
-    emulator: Emulator, device_count: int = 1, *, driver: int = 13000, capability: str = "90"
-) -> Iterator[Any]:
-    """Inside this block, `import cupy` gives the stand-in, nvmath cannot be imported, and `autograd` has no GPU yet."""
+    emulator: Emulator, device_count: int = 1, nvmath: dict[str, ModuleType] | None = None, *, driver: int = 13000,
+    capability: str = "90",
+) -> Iterator[Any]:  # fmt: skip
+    """Inside this block, `import cupy` gives the stand-in, and `autograd` has no GPU yet.
+
+    nvmath: the modules of nvmath_stand_in.py; without them, nvmath cannot be imported
+    """
     from autograd import backend, fast
 
     modules = _module(emulator, device_count, driver, capability)
-    modules |= {"nvmath": None, "nvmath.bindings": None}  # type: ignore[dict-item]
+    modules |= nvmath or {"nvmath": None, "nvmath.bindings": None}  # type: ignore[dict-item]
     ours = ("autograd.fast.cuda", "autograd.fast.cublaslt")
     hidden = {name: sys.modules.pop(name) for name in (*modules, *ours) if name in sys.modules}
     sys.modules.update(modules)

@@ -269,7 +269,6 @@ def plan_folders(ground: Ground, halfway: Path, operations: int, share: float, d
         ("another run in the run's place, at each operation", replace),
         ("checkpoints of two runs", lambda t: folders.mixed_checkpoints_are_refused(ground, t, halfway)),
         ("links in a run's folder", lambda t: folders.links_lead_nowhere(ground, t, halfway)),
-        ("config.json edited", lambda t: folders.edited_configurations_are_told(ground, t, halfway)),
         ("checkpoints of earlier versions", lambda t: folders.old_checkpoints_are_used(ground, t, halfway)),
     ]
 

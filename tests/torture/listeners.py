@@ -29,7 +29,6 @@ def commands(ground: Ground, run: Path) -> dict[str, str]:
         "train": f"train {train} --output new --max-steps 1",
         "resume": f"train --resume '{run}' --max-steps 10",
         "train --help": "train --help",
-        "train --list-presets": "train --list-presets",
         "translate": f"translate '{run}' --input {text} {short}",
         "translate with a reference": f"translate '{run}' --input {text} --output out --reference {text} {short}",
         "bleu": f"bleu {text} {text} --resamples 2",

@@ -153,7 +153,6 @@ def test_another_run_in_its_place(ground, tally, draw, halfway, operations):
 
 def test_mixed_and_edited_folders(ground, tally, halfway):
     folders.mixed_checkpoints_are_refused(ground, tally, halfway)
-    folders.edited_configurations_are_told(ground, tally, halfway, folders.EDITS[:2])
     folders.old_checkpoints_are_used(ground, tally, halfway)
 
 

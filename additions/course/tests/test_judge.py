@@ -10,7 +10,7 @@ from additions.course.exercise import ALL, BUG_EXERCISES, EXERCISES, find
 from additions.course.judge import SYMPTOM, judge
 from additions.course.tests.wrong_answers import WRONG_ANSWERS
 from autograd.engine import unbroadcast
-from minitf.config.run import OptimizerConfig
+from minitf.config.run_config import OptimizerConfig
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import sinusoids
 from minitf.training.optim import Adam, learning_rate

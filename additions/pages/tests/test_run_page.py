@@ -82,7 +82,7 @@ def test_what_is_not_known_yet_is_left_out(log_of):
     assert "step 0 of 1,000" in text
     assert "<svg" not in text
     assert text.count("nothing logged yet") == 5
-    assert "--valid-bleu-every" in text
+    assert "--valid-metric bleu" in text
     first = run_page(log_of(next(records(20))), CONFIG, "x", RUNNING)
     assert first.count("<svg") == 5
 

@@ -37,16 +37,16 @@ MODELS = {
     "the paper's": [],
     "no matrix shared": [
         *FEWER,
-        *("--model.share-embeddings", "none", "--model.d-k", "5", "--model.d-v", "7"),
+        *("@model.share_embeddings=none", "--model.d-k", "5", "--model.d-v", "7"),
         *("--model.encoder-layers", "1", "--model.decoder-layers", "2"),
     ],
     "target and output shared": [
         *FEWER,
-        *("--model.share-embeddings", "target-output", "--model.no-attention-bias", "--model.norm-epsilon", "1e-3"),
+        *("@model.share_embeddings=target-output", "@model.attention_bias=false", "@model.norm_epsilon=0.001"),
     ],
     "source and target shared": [
         *FEWER,
-        *("--model.share-embeddings", "source-target", "--model.no-scale-embeddings", "--model.heads", "1"),
+        *("@model.share_embeddings=source-target", "@model.scale_embeddings=false", "--model.heads", "1"),
     ],
 }
 

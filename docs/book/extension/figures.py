@@ -79,7 +79,7 @@ def training_step(folder: Path, path: Path) -> None:
 
 def attention(folder: Path, path: Path) -> None:
     (folder / "lines.txt").write_text("\n".join(SENTENCES) + "\n")
-    minitf(folder, "translate", RUN, "--input", "lines.txt", "--attention", path)
+    minitf(folder, "attention", RUN, "--input", "lines.txt", "--output", path)
 
 
 def translator(folder: Path, path: Path) -> None:

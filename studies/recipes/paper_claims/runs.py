@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import resumable
+import train_fields
 
-from additions.parsing.treebank import built_in_treebank, write_treebank
-from minitf.app import train
-from minitf.corpora.built_in import built_in_corpus, split, write_corpus
+from minitf.corpora.built_in import built_in_corpus, built_in_treebank, split, write_corpus, write_treebank
 from minitf.data.datasets import find
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
 from minitf.storage.log import read_log
-from minitf.system.process import run_command, say
+from minitf.system.process import say
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled
 
@@ -43,9 +42,8 @@ QUICK = [
 ]
 _ONE = ["--model.heads", "1"]
 _NARROW, _WIDE = [*_ONE, "--model.d-k", "4"], [*_ONE, "--model.d-k", "128"]
-_DOT, _ADDITIVE = ["--model.attention", "dot-product"], ["--model.attention", "additive"]
+_DOT, _ADDITIVE = ["@model.attention=dot-product"], ["@model.attention=additive"]
 _AT_ONCE = ["--optimizer.warmup-steps", "1", "--optimizer.peak-learning-rate", "0.03674"]  # 0.003 · √150
-_AT_ONCE += ["--on-divergence", "skip"]
 _PARSING = ["--preset", "parsing-tiny", "--threads", "1", *BASE[4:12], "--max-steps", "800", "--beam", "4"]
 VARIANTS: dict[str, list[str]] = {
     "base": ["--keep-checkpoints", "20"],
@@ -56,7 +54,7 @@ VARIANTS: dict[str, list[str]] = {
     "d-k-4": ["--model.d-k", "4"],  # a quarter
     "learned": ["--model.positions", "learned"],
     "smoothing-0": ["--optimizer.label-smoothing", "0"],
-    "unshared": ["--model.share-embeddings", "none"],
+    "unshared": ["@model.share_embeddings=none"],
     "no-warm-up": _AT_ONCE,
     "pre": ["--model.norm", "pre"],
     "pre-no-warm-up": [*_AT_ONCE, "--model.norm", "pre"],
@@ -70,10 +68,10 @@ VARIANTS: dict[str, list[str]] = {
     "few-base": [],
     "few-dropout": ["--model.dropout", "0.1"],
     "few-dropout-elsewhere": ["--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"],
-    "restricted": ["--model.mixing", "restricted", "--model.neighbourhood", "5"],
-    "recurrent": ["--model.mixing", "recurrent"],
-    "convolutional": ["--model.mixing", "convolutional"],
-    "separable": ["--model.mixing", "separable-convolutional"],
+    "restricted": ["@model.mixing=restricted", "@model.neighbourhood=5"],
+    "recurrent": ["@model.mixing=recurrent"],
+    "convolutional": ["@model.mixing=convolutional"],
+    "separable": ["@model.mixing=separable-convolutional"],
     "additive": _ADDITIVE,
     "dot": _DOT,
     "parsing": [],
@@ -157,7 +155,7 @@ class Study:
     def _train_quietly(self, argv: list[str]) -> int:
         """train.py in this process; what it says goes into a file."""
         with (self.output / "train.log").open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
-            return run_command(train.main, argv)
+            return train_fields.main(argv)
 
     def scores(self, variant: str) -> list[float]:
         """The BLEU of the test text, by the mean of five checkpoints and a beam of 4, of each seed."""

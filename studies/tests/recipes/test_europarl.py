@@ -52,7 +52,7 @@ def test_trained_scored_and_written(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(resumable, "call_train", call_train)
     page, news = tmp_path / "page.md", [str(tmp_path / f"test.{language}") for language in ("en", "de")]
     command = ["--texts", str(tmp_path), "--output", str(tmp_path / "run"), "--newstest", *news, "--write", str(page)]
-    command += [*FLAGS, "--seed", "1", "--max-steps", "4", "--valid-every", "2", "--valid-every-unit", "updates"]
+    command += [*FLAGS, "--seed", "1", "--max-steps", "4", "--valid-every", "2"]
     page.write_text("no mark\n")
     assert run_command(europarl.main, command) == 2
     assert "has no lines <!-- europarl.py -->" in capsys.readouterr().err

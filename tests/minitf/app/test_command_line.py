@@ -12,7 +12,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from minitf.app.command_line import flags_of
-from minitf.app.train import BRIEF, changeable, parse_train_args
+from minitf.app.train import changeable, parse_train_args
 from minitf.app.translate import parse_translate_args
 from minitf.config import PRESETS, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.options import shown, without_none
@@ -40,9 +40,6 @@ OTHER = {  # words for values that differ from the tiny preset's; where not here
 
 def other_words(flag):
     """A flag with a valid value that is not its default, after those it needs."""
-    if flag.dest.startswith("parsing."):
-        needed = ["--task", "parsing", *(["--parsing.trees", "/t.mrg"] if flag.field.name.endswith("_trees") else [])]
-        return [*needed, flag.name, "/a.mrg" if flag.field.name.endswith("trees") else get_args(flag.field.type)[1]]
     kind, _ = without_none(flag.field.type)
     name = flag.field.name
     if name in OTHER:
@@ -78,16 +75,15 @@ def test_presets(name):
     assert parse_train_args(["--preset", name]) == (NAMED[name].config, None)
 
 
-FROM_A_RUN = ("init", "init_weights")  # take the architecture of a run: see test_fine_tuning.py
-
-
 @pytest.mark.parametrize(
-    "flag", [each for each in flags_of(RunConfig) if each.dest not in FROM_A_RUN], ids=lambda flag: flag.dest
+    "flag",
+    [each for each in flags_of(RunConfig) if each.dest != "init" and not each.dest.startswith("parsing.")],
+    ids=lambda flag: flag.dest,
 )
 def test_every_flag_of_training_sets_its_field_and_no_other(flag):
     words = other_words(flag)
     config, _ = parse_train_args(["--preset", "base", *words] if flag.dest != "preset" else words)
-    needed = {f"--{name}": name for name in ("train", "data", "task", "parsing.trees")}
+    needed = {f"--{name}": name for name in ("train", "data")}
     expected = {flag.dest, *(needed[word] for word in words if word in needed)}
     if flag.dest == "preset":
         assert config == PRESETS["small"]
@@ -103,8 +99,10 @@ def test_every_flag_of_training_sets_its_field_and_no_other(flag):
     ids=lambda flag: flag.dest,
 )
 def test_every_flag_of_translating_sets_its_field_and_no_other(flag):
-    config = parse_translate_args(["runs/a", *other_words(flag)])
-    assert changed_fields(config, TranslateConfig(run=Path("runs/a"))) == {flag.dest}
+    sampling = ["--sample"] if flag.dest in ("temperature", "top_k", "top_p", "seed") else []
+    config = parse_translate_args(["runs/a", *sampling, *other_words(flag)])
+    reference = TranslateConfig(run=Path("runs/a"), sample=bool(sampling))
+    assert changed_fields(config, reference) == {flag.dest}
 
 
 def test_several_runs_are_an_ensemble():
@@ -114,8 +112,8 @@ def test_several_runs_are_an_ensemble():
 
 
 def test_values_of_each_type():
-    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --precision=float64 --model.share-embeddings none"
-    words += " --model.d-k 16 --optimizer.clip-norm 25 --optimizer.epsilon=1e-8"
+    words = "--preset=small --max-minutes 1.5 --max-steps=1_000 --precision=float64 --model.norm pre"
+    words += " --model.d-k 16 --optimizer.clip-norm 25 --optimizer.label-smoothing=0"
     config, resume = parse_train_args([*words.split(), "--train", "a b.en", "/x/ü.de"])
     small = PRESETS["small"]
     assert resume is None
@@ -125,21 +123,21 @@ def test_values_of_each_type():
         max_minutes=1.5,
         max_steps=1000,
         precision="float64",
-        model=replace(small.model, share_embeddings="none", d_k=16),
-        optimizer=replace(small.optimizer, clip_norm=25.0, epsilon=1e-8),
+        model=replace(small.model, norm="pre", d_k=16),
+        optimizer=replace(small.optimizer, clip_norm=25.0, label_smoothing=0.0),
     )
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["--max_steps", "5", "--optimizer.warmup_steps=7", "--model.no_attention_bias"],
-        ["--optimizer.warmup-steps", "7", "--model.no-attention_bias", "--max-steps=5"],
+        ["--max_steps", "5", "--optimizer.warmup_steps=7", "--no_checkpoint-activations"],
+        ["--optimizer.warmup-steps", "7", "--no-checkpoint_activations", "--max-steps=5"],
     ],
 )
 def test_underscores_are_dashes(words):
     config, _ = parse_train_args(words)
-    assert (config.max_steps, config.optimizer.warmup_steps, config.model.attention_bias) == (5, 7, False)
+    assert (config.max_steps, config.optimizer.warmup_steps, config.checkpoint_activations) == (5, 7, False)
 
 
 def test_underscores_of_values_stay():
@@ -223,9 +221,9 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--warmup-steps", "3"], r"unknown flag --warmup-steps; did you mean --optimizer\.warmup-steps\?"),
         (["--modle.layers", "3"], r"unknown flag --modle\.layers; did you mean --model\.layers"),
         (["--model.vocab-size", "3"], r"unknown flag --model\.vocab-size"),
-        (["--zzzzzz"], r"unknown flag --zzzzzz; --help-all lists all flags$"),
+        (["--zzzzzz"], r"unknown flag --zzzzzz; --help lists all flags$"),
         (["-x"], r"unknown flag -x"),
-        (["stray"], r"unexpected argument 'stray'; --help-all lists all"),
+        (["stray"], r"unexpected argument 'stray'; --help lists all"),
         (["--max-steps"], r"--max-steps: expected one argument"),
         (["--train", "a"], r"--train: expected 2 arguments"),
         (["--train", "a", "b", "c"], r"unexpected argument 'c'"),
@@ -242,7 +240,7 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--model.d-model", "126"], r"d_model=126 is not divisible by heads=4; choose a multiple of 4"),
         (
             ["--preset", "huge"],
-            rf"preset='huge' is unknown; choose {', '.join(PRESETS)}, or another from --list-presets",
+            rf"preset='huge' is unknown; choose {', '.join(PRESETS)}, or another from minitf presets",
         ),
         (["--preset", "table3-a-head-1"], r"preset='table3-a-head-1' is unknown; did you mean table3-a-heads-1"),
         (
@@ -254,7 +252,6 @@ def test_every_row_of_table_3_can_be_chosen_and_has_its_size(row):
         (["--data-dir", "a"], r"data_dir=.*a is the directory of a public corpus; give data, too"),
         (["--preset", "bgi"], r"preset='bgi' is unknown; did you mean big\?"),
         (["--resume", "absent"], r"absent contains no run to resume: config\.json is missing"),
-        (["--model.share-embeddings=maybe"], r"--model\.share-embeddings"),
     ],
 )
 def test_wrong_command_lines_of_training(words, message):
@@ -267,7 +264,7 @@ def test_wrong_command_lines_of_training(words, message):
     [
         ([], r"required: RUN \(run directory.*\); .* --help describes all arguments"),
         (["--beem", "3", "runs/a"], r"unknown flag --beem; did you mean --beam"),
-        (["runs/a", "runs/b", "--attention", "a.html"], "attention shows the heads of one model, not of an ensemble"),
+        (["runs/a", "--temperature", "2"], "temperature requires sample; give --sample, too"),
         (["runs/a", "--average", "2", "--checkpoint", "5"], "average=2 and checkpoint=5 cannot be combined"),
         ([""], "RUN: '' is not a path"),
         (["a", "--beam", "3", ""], "MORE: '' is not a path"),
@@ -299,12 +296,11 @@ def test_a_resumed_run_keeps_its_values_and_knows_where_it_is(run):
 
 def test_what_may_change():
     assert changeable() == [
-        *("--device", "--threads", "--kernels", "--plain", "--devices", "--graphs"),
-        *("--checkpoint-activations", "--rank-timeout", "--data-dir"),
-        *("--max-steps", "--max-minutes", "--patience", "--valid-bleu-every", "--on-divergence"),
-        *("--valid-every", "--valid-every-unit"),
-        *("--log-every", "--save-every", "--save-every-unit", "--keep-checkpoints", "--weights"),
-        *("--average-checkpoints", "--beam", "--alpha", "--beta", "--max-extra-length", "--bleu-tokenize"),
+        *("--device", "--threads", "--kernels", "--plain", "--devices"),
+        *("--checkpoint-activations", "--data-dir"),
+        *("--max-steps", "--max-minutes", "--patience", "--valid-every"),
+        *("--log-every", "--save-every", "--keep-checkpoints", "--weights"),
+        *("--average-checkpoints", "--beam", "--alpha", "--max-extra-length", "--bleu-tokenize"),
     ]
     trees = ("--parsing.trees", "--parsing.valid-trees", "--parsing.test-trees")
     assert changeable("may_move") == ["--train", "--valid", "--test", "--vocabulary", *trees]
@@ -339,7 +335,9 @@ def test_a_resumed_run_computes_in_one_place(run):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("flag", list(flags_of(RunConfig)), ids=lambda flag: flag.dest)
+@pytest.mark.parametrize(
+    "flag", [each for each in flags_of(RunConfig) if not each.dest.startswith("parsing.")], ids=lambda flag: flag.dest
+)
 def test_every_other_value_must_stay(run, flag):
     words = other_words(flag)
     if flag.dest == "preset":
@@ -348,7 +346,6 @@ def test_every_other_value_must_stay(run, flag):
         words = words[3:]
     if flag.dest == "data_dir":
         words = words[2:]
-    words = words[words.index(flag.name) :] if flag.dest.startswith("parsing.") else words
     saved, _ = parse_train_args(["--resume", str(run)])
     if flag.dest == "data_dir":
         with pytest.raises(UserError, match=r"data_dir=.* is the directory of a public corpus"):
@@ -372,6 +369,13 @@ def test_the_same_values_may_be_given_again(run, monkeypatch):
     assert parse_train_args(["--resume", run.name, "--output", str(run)])[1] == Path(run.name)
 
 
+def test_an_interval_that_is_given_counts_updates():
+    epochs = NAMED["multi30k-transformer-tiny"].config
+    config, _ = parse_train_args(["--preset", epochs.preset, "--valid-every", "500"])
+    assert (epochs.valid_every, epochs.valid_every_unit) == (1, "epochs")
+    assert (config.valid_every, config.valid_every_unit, config.save_every_unit) == (500, "updates", "epochs")
+
+
 def test_a_change_is_checked_with_the_rest(run):
     with pytest.raises(UserError, match="average_checkpoints=5 exceeds keep_checkpoints=2"):
         parse_train_args(["--resume", str(run), "--keep-checkpoints", "2"])
@@ -387,7 +391,7 @@ def test_help_names_every_flag_with_its_default(parse, config_class, capsys, mon
     monkeypatch.setenv("COLUMNS", "10000")
     monkeypatch.setenv("NO_COLOR", "1")
     with pytest.raises(SystemExit) as ended:
-        parse(["--help-all" if config_class is RunConfig else "--help"])
+        parse(["--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
     assert text.isascii()
@@ -411,35 +415,11 @@ def test_help_names_every_flag_with_its_default(parse, config_class, capsys, mon
         assert f"\n{section}:\n" in text
 
 
-def test_the_help_of_training_is_brief(capsys, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    with pytest.raises(SystemExit) as ended:
-        parse_train_args(["--help"])
-    assert ended.value.code == 0
-    text = capsys.readouterr().out
-    assert len(text.splitlines()) < 70
-    found = {each.replace("-", "_") for each in re.findall(r"^  (?:-h, )?--([\w-]+)", text, re.MULTILINE)}
-    assert found == {*BRIEF, "help", "help_all"}
-    assert "lists all." in text
-    assert "--model." not in text
-
-
 def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         parse_train_args(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("minitf ")
-
-
-def test_presets_are_listed(capsys):
-    with pytest.raises(SystemExit) as ended:
-        parse_train_args(["--list-presets"])
-    assert ended.value.code == 0
-    out = capsys.readouterr().out
-    assert all(f"\n{name} " in out for name in NAMED)
-    with pytest.raises(UserError, match="unknown flag --list-presets"):
-        parse_translate_args(["runs/a", "--list-presets"])
 
 
 def test_help_loads_no_arrays():

@@ -61,17 +61,7 @@ def test_the_list_names_every_preset_with_its_figures():
 
 def test_the_documentation_shows_the_list_as_it_is():
     page = (Path(__file__).parents[3] / "docs" / "reproducing.md").read_text(encoding="utf-8")
-    assert f"```text\n{list_presets()}\n```" in page, "run minitf presets --write docs/reproducing.md"
-
-
-def test_the_page_is_renewed(tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text("before\n```text\npreset  old\n```\nafter\n```text\nother\n```\n")
-    assert run_command(presets, ["--write", str(page)]) == 0
-    assert page.read_text() == f"before\n```text\n{list_presets()}\n```\nafter\n```text\nother\n```\n"
-    page.write_text("nothing")
-    assert run_command(presets, ["--write", str(page)]) == 2
-    assert "has no list of presets to replace" in capsys.readouterr().err
+    assert f"```text\n{list_presets()}\n```" in page, "replace the list by the output of minitf presets"
 
 
 def test_operations_without_a_time_are_scaled_by_what_is_counted():

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,15 @@ from autograd import random
 from autograd.fast import CpuKernels, blocks, cpu_kernels, cpu_products
 from autograd.fast.devices import _Cpu
 from minitf.app import translate
+from minitf.config import presets
 from minitf.run import resume, start
 from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config
 from minitf.system.process import run_command
-from minitf.training import divergence, optim, validation
+from minitf.training import optim, validation
 from minitf.training.optim import Adam
-from minitf.training.state import CLOCK_KEYS, Clock
+from minitf.training.state import CLOCK_KEYS
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
@@ -322,9 +324,14 @@ def in_parts(flags, run):
     assert call(["--resume", str(run), "--max-steps", "13"]) == 0
 
 
-def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path):
-    flags = [*ground.flags, "--save-every-unit", "epochs", "--save-every", "1", "--valid-every-unit", "epochs"]
-    flags += ["--valid-every", "2"]
+def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path, monkeypatch):
+    """As a preset says; the flags count updates."""
+    units = {"save_every": 1, "save_every_unit": "epochs", "valid_every": 2, "valid_every_unit": "epochs"}
+    tiny = presets.NAMED["tiny"]
+    monkeypatch.setitem(presets.NAMED, "tiny", replace(tiny, config=replace(tiny.config, **units)))
+    place = ground.flags.index("--valid-every")
+    flags = [*ground.flags[:place], *ground.flags[place + 4 :]]
+    assert ground.flags[place + 2] == "--save-every"
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
     in_parts(flags, parts)
@@ -336,21 +343,6 @@ def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path):
     validated = [line["epoch"] for line in read_log(whole / "log.jsonl") if "valid_loss" in line]
     assert [epoch for epoch in validated[:-1] if epoch % 2] == []
     assert len(validated) == validated[-1] // 2 + 1  # and one at the end
-
-
-def test_minutes_between_checkpoints(ground, tmp_path, monkeypatch):
-    """A clock on which every step takes 25 seconds; the second part of the run counts on from the first."""
-    monkeypatch.setattr(Clock, "elapsed_s", property(lambda clock: random.get_state()[1] * 25.0))
-    random.begin_step(0)
-    flags = [*ground.flags, "--save-every-unit", "minutes", "--save-every", "1", "--valid-every", "99"]
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert call([*flags, "--output", str(whole)]) == 0
-    assert steps_of(whole) == [9, 12, 13]
-    assert [state_of(whole, step)["on_schedule"] for step in steps_of(whole)] == [True, True, False]
-    assert call([*flags, "--output", str(parts), "--max-steps", "7"]) == 0
-    assert steps_of(parts) == [3, 6, 7]
-    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
-    assert steps_of(parts) == steps_of(whole)
 
 
 def best_of(run):
@@ -396,26 +388,6 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
     assert best_of(parts) == 8
     kept = [checkpoints.load(checkpoints.Checkpoints(run / "checkpoints").best_path(8))[0] for run in (whole, parts)]
     assert all((kept[0][name] == kept[1][name]).all() for name in kept[0])
-
-
-def test_bleu_while_training_decides_nothing(ground, tmp_path, monkeypatch, capsys):
-    """Steps 4, 8, 12 and 13 are validated; every 8 steps one of them computes BLEU, also in a run that is resumed."""
-    monkeypatch.setattr(validation, "validation_bleu", lambda *_: 50.0 - random.get_state()[1])
-    flags = [*ground.flags, "--valid-bleu-every", "8"]
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert call([*flags, "--output", str(whole)]) == 0
-    log = read_log(whole / "log.jsonl")
-    assert [(line["step"], line["valid_bleu"]) for line in log if "valid_bleu" in line] == [(8, 42.0)]
-    err = capsys.readouterr().err
-    assert "step 8: validation loss" in err
-    assert ", BLEU 42.00" in err
-    assert "step 9  loss" in err
-    assert "  BLEU 42.0  " in err.partition("step 9  loss")[2].partition("\n")[0]
-    found = differences(fingerprint(whole), ground.expected)
-    assert found == [name for name in found if name == "log.jsonl" or name.endswith(" state")]  # where the BLEU stands
-    assert "log.jsonl" in found
-    in_parts(flags, parts)
-    assert differences(fingerprint(whole), fingerprint(parts)) == []
 
 
 def test_what_is_translated_with(ground, copy, capfd):
@@ -581,7 +553,6 @@ def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path,
         "Mul",
         "test_train.py",
         f"the last good checkpoint is {path}",
-        "--on-divergence skip",
     )
     assert_one_error(status, capsys.readouterr().err, "training diverged", *found, expected=1)
     assert steps_of(run) == [2, 4, 6]
@@ -593,37 +564,6 @@ def test_a_gradient_that_is_infinite_is_divergence_too(ground, tmp_path, capsys)
     flags = ["--optimizer.peak-learning-rate", "1e25", "--save-every", "100"]
     status = call([*ground.flags, "--output", str(tmp_path / "run"), *flags])
     words = ("step 2 has loss", "float32", "there is no good checkpoint", "--optimizer.peak-learning-rate")
-    assert_one_error(status, capsys.readouterr().err, *words, expected=1)
-
-
-def test_updates_that_are_skipped_are_counted_and_resumed_exactly(ground, tmp_path, monkeypatch, capsys):
-    not_a_number_at(monkeypatch, {3, 7, 8})
-    flags = [*ground.flags, "--on-divergence", "skip"]
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert call([*flags, "--output", str(whole)]) == 0
-    err = capsys.readouterr().err
-    assert "step 8 has loss nan, gradient norm nan: skipped, 3 in all" in err
-    assert "3 updates were skipped: their loss or gradient was not finite" in err
-    assert [line["skipped_updates"] for line in read_log(whole / "log.jsonl") if "loss" in line] == [0, 1, 1, 3, 3, 3]
-    state = state_of(whole, 13)
-    assert (state["step"], state["skipped_updates"], state["skipped_in_a_row"]) == (13, 3, 0)
-    arrays, _ = checkpoints.load(checkpoints.Checkpoints(whole / "checkpoints").path(13))
-    assert all(np.isfinite(array).all() for array in arrays.values())
-    for steps in ("3", "7", "8", "11"):
-        name = ["--resume", str(parts)] if parts.exists() else [*flags, "--output", str(parts)]
-        assert call([*name, "--max-steps", steps]) == 0
-    assert call(["--resume", str(parts), "--max-steps", "13"]) == 0
-    assert differences(fingerprint(whole), fingerprint(parts)) == []
-
-
-def test_skipping_for_ever_is_given_up(ground, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(divergence, "MAX_SKIPPED_IN_A_ROW", 3)
-    not_a_number_at(monkeypatch, range(4, 99))
-    status = call([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "skip"])
-    path = checkpoints.Checkpoints(tmp_path / "run" / "checkpoints").path(
-        2
-    )  # those of 4 and 6 are not known to be good
-    words = ("step 7", "as had 3 steps before", f"the last good checkpoint is {path}")
     assert_one_error(status, capsys.readouterr().err, *words, expected=1)
 
 
@@ -670,7 +610,7 @@ BAD_TEXTS = {
     "a line too many": (lambda path: rewrite(path, lambda data: data + b"\n"), ["lines but"]),
     "not UTF-8": (
         lambda path: rewrite(path, lambda data: data.replace(b"\n", b"\nx\xff", 1)),
-        ["line 2: byte 2 of the line", "0xff", "--errors replace"],
+        ["line 2: byte 2 of the line", "0xff", "iconv -c"],
     ),
     "UTF-16": (lambda path: rewrite(path, lambda data: data.decode().encode("utf-16")), ["it seems to be UTF-16"]),
     "gzip in disguise": (lambda path: rewrite(path, lambda data: b"\x1f\x8b" + data), ["it seems to be compressed"]),
@@ -739,7 +679,7 @@ def test_other_places(ground, copy, tmp_path, capsys):
         (["--resume", str(copy), "--seed", "5"], "--seed 5 differs from the run's 0"),
         ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "cuda:99"], "device 'cuda:99'"),
         ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "tpu"], "device='tpu' is not a device"),
-        ([*ground.flags, "--output", str(tmp_path / "run"), "--on-divergence", "pray"], "stop, skip"),
+        ([*ground.flags, "--output", str(tmp_path / "run"), "--valid-metric", "pray"], "loss, bleu"),
     ]
     for argv, words in cases:
         assert_one_error(call(argv), capsys.readouterr().err, words)
@@ -810,16 +750,6 @@ def test_every_line_counts_whatever_is_in_it(ground, texts, tmp_path, capsys, en
     assert "train: 67 pairs; omitted: 2 with an empty side, 2 with a side of more than 32 tokens" in err
     about = json.loads((run / "data" / "train" / "prepared.json").read_text())
     assert (about["pairs"], about["dropped_empty"], about["dropped_long"]) == (67, 2, 2)
-
-
-def test_bytes_that_are_not_utf8_can_be_replaced(ground, texts, tmp_path, capsys):
-    folder, flags = texts
-    rewrite(folder / "train.en", lambda data: data.replace(b"\n", b" \xff\xfe\n", 3))
-    assert (
-        call([*flags, *ground.flags[9:], "--output", str(tmp_path / "run"), "--max-steps", "1", "--errors", "replace"])
-        == 0
-    )
-    assert "train: 60 pairs\n" in capsys.readouterr().err
 
 
 # ---- The command -------------------------------------------------------------------------------------------------

@@ -18,11 +18,8 @@ from pathlib import Path
 import pytest
 
 from minitf.app import translate
-from minitf.app.translate_text import learned_built_in_corpus, with_other_words_told
-from minitf.config import PRESETS
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
-from minitf.storage.run_directory import save_config
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
@@ -86,32 +83,6 @@ def source(tmp_path):
     path = tmp_path / "source.en"
     path.write_bytes(TEXT)
     return path
-
-
-# ---- The domain of the built-in corpus ---------------------------------------------------------------------------
-
-
-def test_other_words_than_those_of_the_built_in_corpus_are_told_once():
-    said = []
-    lines = ["at half past seven", "I like cats.", "nor this"]
-    assert list(with_other_words_told(iter(lines), said.append)) == lines
-    (text,) = said
-    assert text.startswith(
-        "line 2 has words that are not in the built-in corpus (like, cats): this model was trained on"
-    )
-    assert list(with_other_words_told(iter(lines[:1]), said.append)) == lines[:1]
-    assert len(said) == 1
-
-
-def test_a_run_on_the_built_in_corpus_is_told_from_others(tmp_path):
-    assert not learned_built_in_corpus(tmp_path)
-    for config, expected in (
-        (PRESETS["tiny"], True),
-        (replace(PRESETS["tiny"], train=(Path("/a"), Path("/b"))), False),
-        (replace(PRESETS["base"], data="multi30k"), False),
-    ):
-        save_config(tmp_path / "config.json", config)
-        assert learned_built_in_corpus(tmp_path) == expected
 
 
 # ---- Lines -------------------------------------------------------------------------------------------------------
@@ -206,10 +177,10 @@ def test_flags_do_what_the_library_does(tiny_run, source, call, flags, load, sea
 def test_search_flags_reach_the_search(make_run, source, call, searches):
     path = make_run(beam=3, alpha=0.8, max_extra_length=4)
     call(path, "--input", source, "--quiet")
-    call(path, "--input", source, "--quiet", "--beam", "2", "--alpha", "0", "--max-extra-length", "1")
+    call(path, "--input", source, "--quiet", "--beam", "2", "--alpha", "0", "--beta", "1", "--max-extra-length", "1")
     assert searches == [
         BeamSearchConfig(beam=3, alpha=0.8, max_extra_length=4),
-        BeamSearchConfig(beam=2, alpha=0.0, max_extra_length=1),
+        BeamSearchConfig(beam=2, alpha=0.0, beta=1.0, max_extra_length=1),
     ]
 
 
@@ -299,22 +270,10 @@ def test_differing_line_counts_are_told_before_the_work(tiny_run, source, tmp_pa
     assert not output.exists()
 
 
-def test_bytes_that_are_not_utf8_stop_or_are_replaced(tiny_run, tmp_path):
-    bad = b"the cat\na \xff tree\nthe dog\n"
-    done = answer(tiny_run, *SHORT, "--quiet", stdin=bad)
-    assert_one_error(done, "standard input, line 2", "0xff", "--errors replace")
+def test_bytes_that_are_not_utf8_stop(tiny_run):
+    done = answer(tiny_run, *SHORT, "--quiet", stdin=b"the cat\na \xff tree\nthe dog\n")
+    assert_one_error(done, "standard input, line 2", "0xff", "iconv -c")
     assert done.stdout.count(b"\n") == 1  # the line before it
-    done = answer(tiny_run, *SHORT, "--quiet", "--errors", "replace", stdin=bad)
-    assert done.returncode == 0
-    assert done.stdout.count(b"\n") == 3
-
-    path, output = tmp_path / "bad.en", tmp_path / "output.de"
-    path.write_bytes(bad)
-    output.write_text("what was there before\n")
-    assert_one_error(answer(tiny_run, "--input", path, "--output", output), "bad.en, line 2")
-    assert answer(tiny_run, *SHORT, "--quiet", "--input", path, "--errors", "replace").stdout.count(b"\n") == 3
-    assert output.read_text() == "what was there before\n"
-    assert sorted(tmp_path.iterdir()) == [path, output]
 
 
 def test_a_failure_on_the_way_leaves_no_half_output(tiny_run, tmp_path):
@@ -444,15 +403,6 @@ def test_given_translations_are_scored_and_not_changed(tiny_run, source, tmp_pat
     assert "has 6 lines but" in err
 
 
-def test_prefixes_begin_the_translations(tiny_run, source, tmp_path, call):
-    begun = tmp_path / "begun.de"
-    begun.write_text("ein\n\n\n\nder Vogel\n\n", encoding="utf-8")
-    _, out, _ = call(tiny_run, "--input", source, "--quiet", "--max-extra-length", "20", "--prefix", begun)
-    lines = out.splitlines()
-    assert lines[0].startswith("ein")
-    assert lines[4].startswith("der Vogel")
-
-
 def test_samples_depend_on_the_seed_alone(tiny_run, source, call):
     flags = ["--input", source, "--quiet", *SHORT, "--sample", "--top-k", "20", "--temperature", "1.5"]
     outputs = [call(tiny_run, *flags, "--seed", seed, *more)[1] for seed, more in [(1, []), (1, []), (2, [])]]
@@ -468,38 +418,12 @@ def test_sampling_has_no_beam(call):
     assert "beam=4 and sample cannot be combined: sampling has no beam; omit one of them" in err
 
 
-@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--sample"], ["--prefix", "p"], ["--reference", "r"]])
+@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--sample"], ["--reference", "r"]])
 def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
     status, _, err = call(tiny_run, "--score", "given.de", *flags)
     assert status == 2
     assert "score" in err
     assert "cannot be combined" in err
-
-
-def test_penalties_and_lengths_reach_the_search(tiny_run, source, call, searches):
-    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--max-length", "6", "--min-length", "2")
-    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--alpha", "0.5", "--max-length", "3")
-    call(tiny_run, "--input", source, "--quiet", "--penalty", "fairseq", "--beta", "2")
-    call(tiny_run, "--input", source, "--quiet", "--beta", "1")
-    call(tiny_run, "--input", source, "--quiet", "--penalty", "none", "--max-length", "9")
-    assert {(each.alpha, each.beta, each.max_length, each.min_length) for each in searches} == {
-        (1, 0, 6, 2),
-        (0.5, 0, 3, 1),
-        (1, 2, None, 1),
-        (0.6, 1, None, 1),
-        (0, 5, 9, 1),  # no penalty, not the run's
-    }
-
-
-def test_beam_patience_reaches_the_search_and_excludes_what_has_no_beam(tiny_run, source, call, searches):
-    call(tiny_run, "--input", source, "--quiet", "--beam-patience", "1.5")
-    call(tiny_run, "--input", source, "--quiet")
-    assert [each.beam_patience for each in searches] == [1.5, None]
-    for flags in (["--sample"], ["--score", source]):
-        status, _, err = call(tiny_run, "--input", source, "--beam-patience", "1", *flags)
-        assert status == 2
-        assert "beam_patience" in err
-        assert "cannot be combined" in err
 
 
 def test_several_runs_translate_together(call, make_run, source):
@@ -516,7 +440,7 @@ def test_several_runs_translate_together(call, make_run, source):
     assert len(scored.splitlines()) == len(out.splitlines())
 
 
-@pytest.mark.parametrize("name", ["reference", "prefix", "score"])
+@pytest.mark.parametrize("name", ["reference", "score"])
 @pytest.mark.parametrize("count", [1, 2, 3, 10**9])
 def test_texts_beside_the_input_may_be_pipes_even_without_end(tiny_run, tmp_path, call, name, count):
     (tmp_path / "in").write_text("the cat\nthe dog\n")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
-from minitf.config.alternatives import parse_devices
-from minitf.config.run import TRAINING_ONLY, TRANSLATION, decisive_values, edits
+from minitf.config.devices import parse_devices
 from minitf.errors import UserError
 
 ROOT = Path(__file__).parents[3]
@@ -42,12 +41,12 @@ def all_fields(config_class):
             {"d_model": 2, "heads": 1, "positions": "sinusoidal-concatenated"},
             "d_model=2 is too small for positions=sinusoidal-concatenated; choose 4 or more",
         ),
-        (TransformerConfig, {"layers": 0}, "layers=0; choose a whole number >= 1"),
+        (TransformerConfig, {"layers": 0}, "layers=0; choose a whole number >= 1 and <= 150"),
         (TransformerConfig, {"layers": 6.0}, "layers=6.0; choose a whole number >= 1"),
         (TransformerConfig, {"layers": True}, "layers=true; choose a whole number >= 1"),
         (TransformerConfig, {"layers": "6"}, "layers='6'; choose a whole number >= 1"),
         (TransformerConfig, {"layers": None}, "layers=none; choose a whole number >= 1"),
-        (TransformerConfig, {"d_k": 0}, "d_k=0; choose a whole number >= 1, or none"),
+        (TransformerConfig, {"d_k": 0}, "d_k=0; choose a whole number >= 1 and <= 131072"),
         (TransformerConfig, {"dropout": 1.0}, "dropout=1.0; choose a number >= 0 and < 1"),
         (TransformerConfig, {"dropout": -0.1}, "dropout=-0.1; choose a number >= 0 and < 1"),
         (TransformerConfig, {"dropout": float("nan")}, "dropout=nan; choose a number >= 0 and < 1"),
@@ -56,7 +55,7 @@ def all_fields(config_class):
         (TransformerConfig, {"norm": "mid"}, "norm='mid'; choose one of post, pre"),
         (TransformerConfig, {"activation": None}, "activation=none; choose one of relu, gelu, silu"),
         (TransformerConfig, {"share_embeddings": 1}, "share_embeddings=1; choose one of all, source-target"),
-        (TransformerConfig, {"encoder_layers": 0}, "encoder_layers=0; choose a whole number >= 1, or none"),
+        (TransformerConfig, {"encoder_layers": 0}, "encoder_layers=0; choose a whole number >= 1 and <= 150"),
         (TransformerConfig, {"decoder_start": "pad"}, "decoder_start='pad'; choose one of bos, eos, zero"),
         (TransformerConfig, {"masked_tokens": [0]}, "masked_tokens=[0]; choose whole numbers"),
         (TransformerConfig, {"masked_tokens": (0, "2")}, "masked_tokens=0 '2'; choose whole numbers"),
@@ -100,7 +99,7 @@ def all_fields(config_class):
             "max_steps=9 continues after decay_steps=8, where the learning rate is 0; choose max_steps of 8 or fewer",
         ),
         (RunConfig, {"max_steps": 0}, "max_steps=0; choose a whole number >= 1"),
-        (RunConfig, {"seed": 2**63}, f"seed={2**63}; choose a whole number >= 0 and < {2**63}"),
+        (RunConfig, {"seed": 2**63}, f"seed={2**63}; choose a whole number >= 0"),
         (RunConfig, {"max_minutes": 0}, "max_minutes=0; choose a number > 0, or none"),
         (RunConfig, {"alpha": -1}, "alpha=-1; choose a number >= 0"),
         (RunConfig, {"train": Path("a")}, "train=a; choose two paths, or none"),
@@ -135,13 +134,6 @@ def all_fields(config_class):
         (RunConfig, {"test": PAIR}, "test is given without train; the built-in corpus includes its own"),
         (RunConfig, {"train": PAIR, "patience": 3}, "patience=3 requires validations; give valid"),
         (RunConfig, {"train": PAIR, "valid_metric": "bleu"}, "valid_metric=bleu requires a validation text; give"),
-        (
-            RunConfig,
-            {"precision": "float64", "reduce_dtype": "bfloat16"},
-            "reduce_dtype=bfloat16 requires float32 gradients; omit it with precision=float64",
-        ),
-        (RunConfig, {"train": PAIR, "valid_bleu_every": 3}, "valid_bleu_every=3 requires a validation text; give"),
-        (RunConfig, {"task": "parsing", "valid_bleu_every": 3}, "valid_bleu_every scores translations, not trees"),
         (RunConfig, {"train": PAIR, "weights": "best"}, "weights=best requires validations; give valid"),
         (RunConfig, {"weights": "moving-average"}, "weights=moving-average requires moving_average; set it to"),
         (RunConfig, {"moving_average": 1.0}, "moving_average=1.0; choose a number > 0 and < 1, or none"),
@@ -162,7 +154,10 @@ def all_fields(config_class):
             {"run": Path("r"), "average": 5, "checkpoint": 100},
             "average=5 and checkpoint=100 cannot be combined; choose one of the two",
         ),
-        (TranslateConfig, {"run": Path("r"), "beam": 0}, "beam=0; choose a whole number >= 1, or none"),
+        (TranslateConfig, {"run": Path("r"), "beam": 0}, "beam=0; choose a whole number >= 1 and <= 1000, or none"),
+        (RunConfig, {"threads": 100_000}, "threads=100000; choose a whole number >= 1 and <= 1024, or none"),
+        (RunConfig, {"max_steps": 10**30}, f"max_steps={10**30}; choose a whole number >= 1"),
+        (TransformerConfig, {"d_model": 2**40}, f"d_model={2**40}; choose a whole number >= 1 and <= {2**17}"),
     ],
 )
 def test_what_cannot_be_is_refused(config_class, values, message):
@@ -274,33 +269,8 @@ def test_every_field_explains_itself(config_class):
         assert not each.metadata["help"].endswith("."), each.name
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"threads": 100_000}, "threads=100000 is too large; choose at most 1,024"),
-        ({"beam": 10**9}, "beam=1000000000 is too large; choose at most 1,000"),
-        ({"alpha": 1e300}, "alpha=1e+300 is too large; choose at most 100"),
-        ({"max_steps": 10**30}, "is too large; choose at most 9,223,372,036,854,775,807"),
-        ({"output": Path("a\0b")}, "output=a\0b; choose a path"),
-        ({"preset": "\ud800"}, r"preset='\\ud800'; choose a text"),
-        ({"device": "x" * 5000}, r"… \(5,002 characters\) …"),
-    ],
-)
-def test_numbers_and_texts_that_nothing_could_use_are_refused_in_a_short_sentence(values, message):
-    with pytest.raises(UserError, match=message.replace("+", r"\+")) as caught:
-        replace(PRESETS["tiny"], **values)
-    assert len(str(caught.value)) < 400
-
-
 def test_names_of_files_that_are_not_utf8_are_paths():
     assert replace(PRESETS["tiny"], output=Path("\udcff")).output == Path("\udcff")
-
-
-@pytest.mark.parametrize("name", ["d_model", "heads", "d_ff", "d_k", "d_v", "max_positions"])
-@pytest.mark.parametrize("value", [2**63 - 1, 2**40])
-def test_sizes_of_arrays_that_no_machine_can_count_are_refused(name, value):
-    with pytest.raises(UserError, match=f"{name}={value} is too large; choose at most "):
-        TransformerConfig(**{name: value})
 
 
 def test_devices():
@@ -313,70 +283,11 @@ def test_devices():
         RunConfig(devices="2", device="cuda")
 
 
-TINY = PRESETS["tiny"]
-VALUES = decisive_values(TINY)
-
-
-def with_value(name, value):
-    section, _, field = name.rpartition(".")
-    if not section:
-        return replace(TINY, **{field: value})
-    return replace(TINY, **{section: replace(getattr(TINY, section), **{field: value})})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("model.heads", 1),
-        ("model.activation", "gelu"),
-        ("model.positions", "sinusoidal-concatenated"),
-        ("model.first_position", 2),
-        ("model.norm_epsilon", 1e-5),
-        ("model.norm", "pre"),
-        ("model.attention_bias", False),
-        ("precision", "float64"),
-        ("max_length", 7),
-        ("model.masked_tokens", (5, 6)),
-    ],
-)
-def test_an_edit_of_what_a_translation_depends_on_is_named(name, value):
-    (edit,) = edits(VALUES, with_value(name, value), for_translation=True)
-    assert edit.startswith(f"{name} is ")
-    assert edits(VALUES, with_value(name, value)) == [edit]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("seed", 7), ("accumulate", 3), ("optimizer.beta1", 0.5), ("model.dropout", 0.5)]
-)
-def test_an_edit_of_training_alone_is_named_when_it_is_resumed(name, value):
-    assert edits(VALUES, with_value(name, value))[0].startswith(f"{name} is {value} and was ")
-    assert edits(VALUES, with_value(name, value), for_translation=True) == []
-
-
-def test_what_may_change_is_free():
-    free = {each.name for each in fields(RunConfig) if each.metadata.get("may_change")}
-    assert not free & VALUES.keys()
-    moved = replace(TINY, output=Path("elsewhere"), max_steps=7, beam=1, threads=3)
-    assert edits(VALUES, moved) == []
-
-
-def test_checkpoints_of_other_versions_raise_no_false_alarm():
-    assert edits(None, TINY) == []
-    assert edits({}, TINY) == []
-    assert edits({"model.heads": VALUES["model.heads"], "of a later version": 1}, TINY) == []
-    assert edits([1, 2], TINY) == []
-
-
-def test_the_names_are_those_of_fields():
-    assert {*TRAINING_ONLY, *TRANSLATION} <= VALUES.keys()
-
-
 @pytest.mark.parametrize(
     ("make", "option", "found"),
     [
         (RunConfig, {"kernels": "numba"}, "kernels='numba'"),
         (RunConfig, {"threads": 2}, "threads=2"),
-        (RunConfig, {"graphs": 3}, "graphs=3"),
         (RunConfig, {"checkpoint_activations": True}, "checkpoint_activations=true"),
         (RunConfig, {"precision": "bf16", "device": "cuda"}, "precision='bf16'"),
         (partial(TranslateConfig, run=Path("x")), {"alignment": True}, "alignment=true"),

@@ -195,10 +195,9 @@ def edit_in_place(path: Path):
         (lambda room: edit_in_place(room.source), {}),
         (lambda room: edit_in_place(room.target), {}),
         (lambda room: None, {"max_length": 6}),
-        (lambda room: None, {"errors": "replace"}),
         (lambda room: None, {"vocabulary": Letters(name="other")}),
     ],
-    ids=["source", "target", "max_length", "errors", "vocabulary"],
+    ids=["source", "target", "max_length", "vocabulary"],
 )
 def test_whatever_the_ids_depend_on_makes_it_stale(room, change, options):
     first = room.prepare()
@@ -380,9 +379,6 @@ def test_bytes_that_are_not_utf8(room):
     room.source.write_bytes(b"a\xffb\n" + b"c\n" * (len(SOURCES) - 1))
     with pytest.raises(UserError, match=r"train\.en, line 1: byte 2"):
         room.prepare()
-    vocabulary = Letters()
-    vocabulary.encode = lambda lines: [[4 + line.count("\ufffd")] for line in lines]
-    assert content(room.prepare(vocabulary, errors="replace"))[0] == ([5], [4])
 
 
 def test_unusable_arguments(room):

@@ -32,8 +32,8 @@ LINES = st.lists(
 )
 
 
-def lines(data: bytes, errors: str = "strict") -> list[str]:
-    return list(lines_of(io.BytesIO(data), "input", errors))
+def lines(data: bytes) -> list[str]:
+    return list(lines_of(io.BytesIO(data), "input"))
 
 
 def write(path: Path, data: bytes | str) -> Path:
@@ -99,7 +99,7 @@ def test_bytes_that_are_not_utf8_are_located(data, line, byte, input_byte, value
     assert message.startswith(
         f"input, line {line}: byte {byte} of the line (byte {input_byte} of the input) is {value},"
     )
-    assert "--errors replace" in message
+    assert "iconv -c" in message
 
 
 def test_lines_before_the_bad_one_are_delivered():
@@ -107,15 +107,6 @@ def test_lines_before_the_bad_one_are_delivered():
     assert next(stream) == "good"
     with pytest.raises(UserError):
         next(stream)
-
-
-def test_replacing_bad_bytes():
-    assert lines(b"a\xffb\nc\xc3\nd", "replace") == ["a\ufffdb", "c\ufffd", "d"]
-
-
-def test_unknown_errors_mode_lists_the_known_ones():
-    with pytest.raises(UserError, match=r"errors='ignore' is unknown; choose one of strict, replace"):
-        lines(b"a", "ignore")
 
 
 @pytest.mark.parametrize(
@@ -220,11 +211,6 @@ def test_a_side_that_cannot_be_read_is_named(tmp_path):
         list(read_pairs(tmp_path / "missing", good))
     with pytest.raises(UserError, match="bad, line 2"):
         list(read_pairs(good, write(tmp_path / "bad", b"y\n\xff\n")))
-
-
-def test_pairs_pass_the_errors_mode_on(tmp_path):
-    good, bad = write(tmp_path / "good", "x\n"), write(tmp_path / "bad", b"\xff\n")
-    assert list(read_pairs(good, bad, "replace")) == [("x", "\ufffd")]
 
 
 @settings(deadline=None)  # the machine may be busy

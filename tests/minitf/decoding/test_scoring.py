@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.config.translate_settings import PENALTIES
 from minitf.decoding.greedy import greedy_search
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
@@ -115,6 +114,5 @@ def test_outputs_are_not_shorter_than_asked_for(beam):
 
 
 def test_penalties_of_toolkits_are_their_formulas():
-    for name, expected in {"paper": (25 / 6) ** 0.6, "fairseq": 20.0, "sockeye": 20.0, "none": 1.0}.items():
-        alpha, beta = PENALTIES[name]
+    for (alpha, beta), expected in {(0.6, 5): (25 / 6) ** 0.6, (1, 0): 20.0, (0, 5): 1.0}.items():
         assert BeamSearchConfig(alpha=alpha, beta=beta).penalty(20) == pytest.approx(expected)

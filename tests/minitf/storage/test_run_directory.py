@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
+from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.errors import UserError
 from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import RunDirectory, load_config, save_config
@@ -271,10 +271,10 @@ ODD = replace(
 )
 
 
-@pytest.mark.parametrize("config", [*PRESETS.values(), ODD, OptimizerConfig(), TranslateConfig(run=Path("r"))])
+@pytest.mark.parametrize("config", [*PRESETS.values(), ODD])
 def test_round_trip(tmp_path, config):
     save_config(tmp_path / "c.json", config)
-    assert load_config(tmp_path / "c.json", type(config)) == config
+    assert load_config(tmp_path / "c.json") == config
 
 
 @given(st.floats(0, 1, exclude_max=True), st.floats(0, exclude_min=True, allow_infinity=False))
@@ -319,7 +319,6 @@ def test_a_key_that_is_missing_has_its_default(tmp_path):
             {"akumulate": 5},
             "unknown key 'akumulate'; did you mean accumulate?; the valid keys are preset, output, seed",
         ),
-        ({"dtype": "float64"}, "the key 'dtype' is unknown; rename it to 'precision'"),
         ({"zzz": 5}, "unknown key 'zzz'; the valid keys are preset, output"),
         ({"model": {"layer": 5}}, "unknown key 'layer' in model; did you mean layers?; the valid keys are vocab_size"),
         ({"model": 5}, "model is 5, not an object of names and values"),
@@ -357,12 +356,6 @@ def test_a_damaged_file_is_refused(tmp_path, content, message):
     (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(UserError, match=f"c.json: .*{message}"):
         load_config(tmp_path / "c.json")
-
-
-def test_a_missing_key_without_a_default_is_refused(tmp_path):
-    (tmp_path / "c.json").write_text("{}")
-    with pytest.raises(UserError, match="the key 'run' is missing"):
-        load_config(tmp_path / "c.json", TranslateConfig)
 
 
 def test_an_absent_file_is_refused(tmp_path):

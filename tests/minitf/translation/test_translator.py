@@ -637,14 +637,14 @@ def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(
     shutil.copytree(tiny_run, path)
     text.write_text("the cat sat\n", encoding="utf-8")
     run = RunDirectory.open(path)
-    config = replace(run.config(), beam=3, valid_beam=2, alpha=0.9, beta=0.5, max_extra_length=7)
+    config = replace(run.config(), beam=3, alpha=0.9, beta=0.5, max_extra_length=7)
     save_config(path / "config.json", config)
     translator = Translator.load(path, warn=lambda message: None)
     translator.translate(["the cat sat"])
     texts = SimpleNamespace(valid=(text, text))
     validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
     found = [(each.beam, each.alpha, each.beta, each.max_extra_length) for each in searches]
-    assert found == [(3, 0.9, 0.5, 7), (2, 0.9, 0.5, 7)]
+    assert found == [(3, 0.9, 0.5, 7), (1, 0.9, 0.5, 7)]
 
 
 def test_joining_many_pieces_takes_time_in_their_number():

@@ -1,0 +1,73 @@
+"""Settings that earlier versions had, so that runs of those versions are read.
+
+A removed setting is dropped if it has the value that the code still means. Another value is dropped with a warning if
+it changed only how fast or how often something is done; if it changed what the model computes, or what training would
+compute next, the run is refused.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from minitf.config.options import shown
+from minitf.errors import UserError
+
+LAST_VERSION = "0.1.0"
+"""The last version that has these settings."""
+ANY = object()
+"""A value that no longer means anything, whatever it is."""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """The only value that is still meant, and what another one changes: the model, its further training, or nothing."""
+
+    meant: Any
+    changes: Literal["model", "training", "nothing"]
+
+
+REMOVED = {
+    "allow_config_edits": Removed(ANY, "nothing"),
+    "errors": Removed("strict", "training"),
+    "graphs": Removed(None, "nothing"),
+    "init_digest": Removed(ANY, "nothing"),
+    "init_weights": Removed(None, "nothing"),  # the run has started
+    "on_divergence": Removed("stop", "nothing"),
+    "rank_timeout": Removed(ANY, "nothing"),
+    "reduce_dtype": Removed("full", "training"),
+    "valid_beam": Removed(1, "nothing"),
+    "valid_bleu_every": Removed(None, "nothing"),
+}
+"""The removed settings by name: `field`, or `section.field`."""
+
+
+def without_removed(plain: dict[str, Any], *, resuming: bool, warn: Callable[[str], object]) -> dict[str, Any]:
+    """Return the content of a config.json without the settings that earlier versions had.
+
+    resuming: whether the run is to be trained further
+
+    Raises: UserError for a value that changes what the model, or the training to be resumed, computes
+    """
+    kept = {name: {**value} if isinstance(value, dict) else value for name, value in plain.items()}
+    if kept.get("save_every_unit") == "minutes":
+        kept |= {"save_every": 1_500, "save_every_unit": "updates"}
+        warn("checkpoints every so many minutes are no longer written: the run saves every 1,500 updates")
+    ignored = []
+    for name, removed in REMOVED.items():
+        section, _, field = name.rpartition(".")
+        place = kept.get(section) if section else kept
+        if not isinstance(place, dict) or field not in place:
+            continue
+        value = place.pop(field)
+        if removed.meant is ANY or value == removed.meant:
+            continue
+        if removed.changes == "model" or (removed.changes == "training" and resuming):
+            raise UserError(
+                f"{name}={shown(value)} is a setting of earlier versions that this version cannot compute (it always "
+                f"has {shown(removed.meant)}); use the run with minitf {LAST_VERSION}"
+            )
+        if removed.changes == "nothing":
+            ignored.append(f"{name}={shown(value)}")
+    if ignored:
+        warn(f"settings of an earlier version have no effect any more: {', '.join(ignored)}")
+    return kept

@@ -1,0 +1,374 @@
+"""The settings of a training run, and their checks.
+
+Each field states its meaning, unit and source once, in `option`; the command line, its help and the checks of single
+values are derived from it. The defaults are the paper's base model and training (sections 5 and 6).
+"""
+
+# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from minitf.config.devices import check_device, check_plain, check_precision, parse_devices
+from minitf.config.model import TransformerConfig
+from minitf.config.options import check_fields, default_of, option
+from minitf.errors import UserError
+
+PathPair = tuple[Path, Path]
+
+PLAIN_HELP = (
+    "use only the plain implementation, formulas in array code that are easy to step through with a debugger: "
+    "slower, with the same results up to rounding"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """Adam, its learning rate and label smoothing. The defaults are those of sections 5.3 and 5.4."""
+
+    beta1: float = option(0.9, "Adam's decay of the mean gradient", source="5.3", at_least=0, below=1, hidden=True)
+    beta2: float = option(
+        0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1, hidden=True
+    )
+    epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0, hidden=True)
+    warmup_steps: int = option(
+        4000,
+        "updates during which the learning rate rises; it then falls as 1/sqrt(step)",
+        unit="updates",
+        source="5.3",
+        at_least=1,
+    )
+    learning_rate_scale: float = option(
+        1.0, "factor on the learning rate given by equation 3", source="5.3", above=0, hidden=True
+    )
+    peak_learning_rate: float | None = option(
+        None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
+    )
+    decay_steps: int | None = option(
+        None,
+        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as "
+        "1/sqrt(step)",
+        unit="updates",
+        at_least=2,
+    )
+    clip_norm: float | None = option(
+        None,
+        "clip the norm of the gradient of all parameters to this value; none: no clipping, as in the paper",
+        above=0,
+    )
+    label_smoothing: float = option(
+        0.1,
+        "probability moved from the correct token to all tokens of the vocabulary, including itself",
+        source="5.4",
+        at_least=0,
+        below=1,
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.peak_learning_rate is not None and self.learning_rate_scale != 1:
+            raise UserError(
+                f"learning_rate_scale={self.learning_rate_scale} scales equation 3, which "
+                f"peak_learning_rate={self.peak_learning_rate} replaces; choose one of the two"
+            )
+        if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
+            raise UserError(
+                f"decay_steps={self.decay_steps} leaves no updates after warmup_steps={self.warmup_steps}; choose more "
+                "of the one or fewer of the other"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsingConfig:
+    """The trees of a run with task=parsing, and their tokens (section 6.3)."""
+
+    trees: Path | None = option(
+        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar", may_move=True
+    )
+    valid_trees: Path | None = option(
+        None, "validation treebank; none: the twentieth of the trees before the test trees", may_move=True
+    )
+    test_trees: Path | None = option(
+        None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
+    )
+    tags: Literal["pos", "xx"] = option(
+        "pos", "pos: learn the part of speech of each word; xx: one tag for all words except punctuation"
+    )
+    form: Literal["joined", "symbols"] = option(
+        "joined",
+        "joined: one token per word, made of its tag and the brackets around it; symbols: one token per bracket, as in "
+        "the paper's reference 37, three times as long",
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.trees is None and (self.valid_trees or self.test_trees):
+            given = "valid_trees" if self.valid_trees else "test_trees"
+            raise UserError(f"{given} is given without trees; the built-in treebank includes its own: give trees, too")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A training run. Hidden fields have no flag: presets set them."""
+
+    # ---- Purpose and computer ----
+
+    preset: str = option("base", "preset for all values that are not given; `minitf presets` lists all", section="Run")
+    output: Path = option(Path("runs/base"), "run directory; must not contain a run")
+    seed: int = option(0, "seed of all random numbers", at_least=0)
+    task: Literal["translation", "parsing"] = option(
+        "translation",
+        "translation: learn to translate lines of text; parsing: learn to parse sentences into constituency trees",
+        source="6.3",
+        hidden=True,
+    )
+    precision: Literal["float32", "float64", "tf32", "bf16"] = option(
+        "float32",
+        "number format; on a GPU also tf32: float32 with the factors of products rounded to 10 bits; bf16: activations "
+        "and products in bfloat16, with sums, statistics, weights and the loss in float32, or with --kernels numba on "
+        "a CPU that has AVX-512 BF16, factors of products and what is kept for the backward pass in bfloat16",
+    )
+    device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second", may_change=True)
+    threads: int | None = option(
+        None,
+        "number of threads, of all processes on a host together; none: one per core",
+        at_least=1,
+        at_most=1024,
+        may_change=True,
+    )
+    kernels: Literal["numpy", "numba"] = option(
+        "numpy",
+        "CPU kernels for everything except matrix products: numba is faster and compiles its loops in the first run, "
+        "in 10 to 15 seconds; results differ by rounding",
+        may_change=True,
+    )
+    plain: bool = option(False, PLAIN_HELP, may_change=True)
+    devices: str | None = option(
+        None,
+        "data-parallel training: 8 for eight GPUs on this host, cpu:4 for four processes on its CPU; none: one "
+        "process, or the processes of mpiexec",
+        may_change=True,
+    )
+    checkpoint_activations: bool = option(
+        False,
+        "keep only the inputs of layers and recompute the layers in the backward pass: less memory, about a fifth more "
+        "time, identical results",
+        may_change=True,
+    )
+
+    # ---- Texts ----
+
+    data: Literal["multi30k", "multi30k-tok", "wmt14-en-de", "wmt14-en-fr", "iwslt14"] | None = option(
+        None,
+        "public corpus, downloaded from its official site the first time; none: the given texts, or the built-in "
+        "corpus of English and German phrases",
+        section="Data",
+    )
+    data_dir: Path | None = option(
+        None,
+        "directory for the corpus selected by --data; files in it are used; none: in the cache, ~/.cache/minitf",
+        may_change=True,
+    )
+    train: PathPair | None = option(None, "source and target text for training, aligned line by line", may_move=True)
+    valid: PathPair | None = option(
+        None, "source and target text for validation; public corpora include it", may_move=True
+    )
+    test: PathPair | None = option(
+        None, "source and target text to score at the end; public corpora include it", may_move=True
+    )
+    vocabulary: Path | None = option(
+        None, "SentencePiece model to use; none: learn one from the training text", may_move=True
+    )
+    vocab_size: int = option(
+        37_000, "size of the vocabulary to learn, shared by both languages", unit="tokens", source="5.1", at_least=5
+    )
+    max_length: int = option(
+        256, "omit longer pairs from training; includes the end-of-sentence token", unit="tokens per side", at_least=2
+    )
+    max_tokens_per_batch: int = option(
+        25_000, "maximum batch size, padding included", unit="tokens per side", source="5.1", at_least=1
+    )
+    accumulate: int = option(
+        1, "batches summed per update: larger updates in the same memory", unit="batches", at_least=1
+    )
+
+    # ---- Training ----
+
+    init: Path | None = option(
+        None,
+        "fine-tuning: start from the weights that this run or model of another program translates with, with its "
+        "architecture and vocabulary; none: start from random weights",
+        section="Training",
+    )
+    freeze: str | None = option(
+        None,
+        "parts that are not trained, separated by commas: embeddings, encoder, decoder, output, or names of parameters "
+        "such as encoder.layers.0; none: train all",
+    )
+    max_steps: int = option(100_000, "number of updates", unit="updates", source="5.2", at_least=1, may_change=True)
+    max_minutes: float | None = option(
+        None,
+        "maximum training time, over all resumptions; none: train until --max-steps",
+        unit="minutes",
+        above=0,
+        may_change=True,
+    )
+    patience: int | None = option(
+        None,
+        "stop after this many validations without improvement; none: never",
+        unit="validations",
+        at_least=1,
+        may_change=True,
+    )
+    valid_metric: Literal["loss", "bleu"] = option(
+        "loss",
+        "metric that decides which validation is best, for --patience and the best checkpoint; bleu translates the "
+        "validation text each time, greedily",
+    )
+    valid_every: int = option(1_500, "validation interval", unit="updates", at_least=1, may_change=True)
+    valid_every_unit: Literal["updates", "epochs"] = option(
+        "updates", "unit of valid_every; an epoch ends with its last update", may_change=True, hidden=True
+    )
+    log_every: int = option(100, "logging interval", unit="updates", at_least=1, may_change=True)
+    save_every: int = option(
+        1_500,
+        "checkpoint interval; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s)",
+        unit="updates",
+        source="6.1",
+        at_least=1,
+        may_change=True,
+    )
+    save_every_unit: Literal["updates", "epochs"] = option(
+        "updates", "unit of save_every", may_change=True, hidden=True
+    )
+    keep_checkpoints: int = option(
+        5, "number of checkpoints to keep; older ones are deleted", unit="checkpoints", at_least=1, may_change=True
+    )
+    moving_average: float | None = option(
+        None,
+        "decay of an exponential moving average of the weights, such as 0.9999; validation then uses the average; "
+        "none: no moving average",
+        above=0,
+        below=1,
+    )
+
+    # ---- Translation ----
+
+    weights: Literal["average", "best", "moving-average"] = option(
+        "average",
+        "weights to translate with: average, the mean of the last --average-checkpoints; best, the weights at the best "
+        "validation; moving-average, the average in the last checkpoint",
+        may_change=True,
+        section="Translation of the test text, and defaults of minitf translate",
+    )
+    average_checkpoints: int = option(
+        5, "number of last checkpoints to average", unit="checkpoints", source="6.1", at_least=1, may_change=True
+    )
+    beam: int = option(
+        4,
+        "beam size; 1 is greedy search",
+        unit="hypotheses",
+        source="6.1",
+        at_least=1,
+        at_most=1000,
+        may_change=True,
+    )
+    alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, at_most=100, may_change=True)
+    beta: float = option(
+        5.0,
+        "offset of the length in its penalty, ((beta + length) / (beta + 1))^alpha; 0 makes it length^alpha",
+        at_least=0,
+        at_most=1e6,
+        may_change=True,
+        hidden=True,
+    )
+    max_extra_length: int = option(
+        50,
+        "maximum output length: input length plus this number",
+        unit="tokens",
+        source="6.1",
+        at_least=1,
+        at_most=10_000,
+        may_change=True,
+    )
+    bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = option(
+        "13a", "tokenization for BLEU, as named by sacrebleu; none: the text is already tokenized", may_change=True
+    )
+
+    model: TransformerConfig = default_of(TransformerConfig)
+    optimizer: OptimizerConfig = default_of(OptimizerConfig)
+    parsing: ParsingConfig = default_of(ParsingConfig)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_device(self.device)
+        check_precision(self.precision, self.on_gpu, self.kernels)
+        check_plain(self)
+        if self.devices is not None:
+            if self.device != "cpu":
+                raise UserError(
+                    f"device={self.device!r} and devices={self.devices!r} cannot be combined; choose one of the two"
+                )
+            parse_devices(self.devices)
+        self._check_amounts()
+        self._check_texts()
+
+    @property
+    def dtype(self) -> str:
+        """Type of parameters and optimizer state: float64 with that precision, float32 with every other."""
+        return "float64" if self.precision == "float64" else "float32"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the run uses one or several GPUs."""
+        return self.device != "cpu" or (self.devices is not None and parse_devices(self.devices)[0] == "cuda")
+
+    def _check_amounts(self) -> None:
+        decay_steps = self.optimizer.decay_steps
+        if decay_steps is not None and self.max_steps > decay_steps:
+            raise UserError(
+                f"max_steps={self.max_steps} continues after decay_steps={decay_steps}, where the learning rate is 0; "
+                f"choose max_steps of {decay_steps} or fewer, or start a run with more decay_steps"
+            )
+        if self.max_tokens_per_batch < self.max_length:
+            raise UserError(
+                f"max_tokens_per_batch={self.max_tokens_per_batch} cannot hold a sentence of "
+                f"max_length={self.max_length} tokens; choose {self.max_length} or more, or a smaller max_length"
+            )
+        needed = self.max_length + self.model.first_position
+        if self.model.positions == "learned" and needed > self.model.max_positions:
+            raise UserError(
+                f"max_length={self.max_length} exceeds max_positions={self.model.max_positions} of learned "
+                f"positions; choose max_positions of {needed} or more, or a smaller max_length"
+            )
+        if self.average_checkpoints > self.keep_checkpoints:
+            raise UserError(
+                f"average_checkpoints={self.average_checkpoints} exceeds keep_checkpoints={self.keep_checkpoints}; "
+                f"choose keep_checkpoints of {self.average_checkpoints} or more"
+            )
+        if self.weights == "moving-average" and self.moving_average is None:
+            raise UserError("weights=moving-average requires moving_average; set it to a decay such as 0.9999")
+
+    def _check_texts(self) -> None:
+        if self.task == "parsing" and (self.train or self.valid or self.test or self.data):
+            raise UserError("task=parsing learns from trees, not from texts; give parsing.trees instead")
+        if self.task == "parsing" and self.valid_metric == "bleu":
+            raise UserError("valid_metric=bleu scores translations, not trees; choose loss for task=parsing")
+        if self.task == "translation" and self.parsing != ParsingConfig():
+            raise UserError("the options of parsing require task=parsing; set it, or omit the options")
+        if self.data_dir is not None and self.data is None:
+            raise UserError(f"data_dir={self.data_dir} is the directory of a public corpus; give data, too")
+        if self.train is None and (self.valid or self.test):
+            given = "valid" if self.valid else "test"
+            corpus = "the built-in corpus" if self.data is None else self.data
+            raise UserError(f"{given} is given without train; {corpus} includes its own: give train, too")
+        if self.train is not None and self.data is not None:
+            raise UserError(f"data={self.data} and train are both given; choose one of the two")
+        if self.train is not None and self.valid is None:
+            if self.valid_metric == "bleu":
+                raise UserError("valid_metric=bleu requires a validation text; give valid")
+            if self.patience is not None:
+                raise UserError(f"patience={self.patience} requires validations; give valid, or set patience to none")
+            if self.weights == "best":
+                raise UserError("weights=best requires validations; give valid, or choose other weights")
