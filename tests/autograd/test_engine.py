@@ -33,16 +33,6 @@ def test_a_value_used_twice_gets_both_gradients(function):
     check_gradients(function, np.random.default_rng(0).standard_normal((3, 3)))
 
 
-def test_diamonds():
-    def diamonds(x):
-        for _ in range(4):
-            middle = ag.tanh(x)
-            x = middle * 0.5 + middle * middle + ag.exp(middle)
-        return x
-
-    check_gradients(diamonds, np.random.default_rng(0).standard_normal((2, 3)))
-
-
 def test_many_diamonds_take_linear_time():
     """Two to the power of 200 paths, each node visited once."""
     x = leaf(1.0)
@@ -51,14 +41,6 @@ def test_many_diamonds_take_linear_time():
         y = y * 0.5 + y * 0.5
     y.backward()
     assert x.grad.item() == 1.0
-
-
-def test_an_old_value_used_again_late():
-    check_gradients(lambda x, w: ag.tanh(ag.tanh(x * w) * w) * w + x, [0.3, -0.2], [1.5, 0.5])
-
-
-def test_gradients_of_several_leaves_at_different_depths():
-    check_gradients(lambda a, b, c: ag.exp(a * b) * c + b, [0.1, 0.2], [[0.3], [0.4]], 0.5)
 
 
 # ---- Long chains ----
@@ -113,19 +95,6 @@ def test_gradient_of_a_wrong_shape_names_op_shapes_and_line():
     assert "(2, 3)" in message
     assert f"test_engine.py:{line}" in message
     assert x.grad is None
-
-
-def test_a_shape_that_broadcasting_would_hide_is_an_error_too():
-    class Shapeless(Op):
-        def forward(self, x):
-            return x * 2
-
-        def backward(self, g_y):
-            return g_y[:1]
-
-    y = apply(Shapeless, random_leaf(2, 3))
-    with pytest.raises(RuntimeError, match=r"\(1, 3\) for input 0 of shape \(2, 3\)"):
-        y.backward(np.ones((2, 3)))
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -238,13 +207,6 @@ def test_requires_grad_may_be_switched_off():
     assert w.grad is None
 
 
-def test_arrays_and_scalars_on_the_left():
-    x = leaf(1.0, 2.0)
-    for y in (2.0 - x, np.array([2.0, 2.0]) - x, np.float64(2) - x, [2.0, 2.0] - x):
-        assert isinstance(y, Tensor)
-        np.testing.assert_array_equal(y.data, [1.0, 0.0])
-
-
 # ---- Several outputs ----
 
 
@@ -254,10 +216,6 @@ class SumAndDifference(Op):
 
     def backward(self, g_sum, g_difference):
         return g_sum + g_difference, g_sum - g_difference
-
-
-def test_op_with_several_outputs():
-    check_gradients(lambda a, b: apply(SumAndDifference, a, b), [1.0, 2.0], [3.0, 4.0])
 
 
 @pytest.mark.parametrize("used", [0, 1])
@@ -344,25 +302,6 @@ def test_modes_belong_to_one_thread():
     assert results == {"other": True, "this": False}
 
 
-@pytest.mark.heavy
-def test_threads_build_and_run_their_own_graphs():
-    errors = []
-
-    def work(seed):
-        try:
-            for i in range(20):
-                check_gradients(lambda x: ag.softmax(ag.tanh(x) * x), np.random.default_rng(seed + i).normal(size=3))
-        except AssertionError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(100 * t,)) for t in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-
-
 def test_backward_works_inside_no_grad():
     x = leaf(3.0)
     y = x * x
@@ -420,24 +359,12 @@ def test_watcher_sees_every_op():
     assert len(names.seen) == 8
 
 
-def test_every_op_class_is_registered():
-    assert {"Add", "Matmul", "GetItem", "Softmax", "Einsum", "Clip"} <= set(Op.registry)
-    assert "WrongShape" not in Op.registry
-
-
 def test_run_backward_from_several_outputs_meets_in_the_middle():
     x = leaf(1.0, 2.0)
     shared = x * x
     a, b = shared * 2, ag.sum(shared)
     run_backward([a, b], [starting_gradient(a, np.ones(2)), starting_gradient(b, None)])
     assert x.grad.tolist() == [6, 12]
-
-
-def test_a_second_derivative_says_that_there_is_none():
-    x = leaf(np.ones(3))
-    (x**3).sum().backward()
-    with pytest.raises(RuntimeError, match="if this Tensor is a gradient, compute it with create_graph=True"):
-        x.grad.sum().backward()
 
 
 def test_testing_and_inspect_are_attributes_without_an_import_of_their_own():

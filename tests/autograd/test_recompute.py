@@ -3,14 +3,12 @@
 import gc
 import tracemalloc
 import weakref
-from functools import partial
 
 import numpy as np
 import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, checkpoint, random
-from autograd.observers import Observer, observe
 from tests.helpers.leaves import random_leaf, without_garbage_collector
 
 
@@ -157,30 +155,6 @@ def test_a_backward_pass_lets_go_of_the_arguments_while_the_result_lives():
         assert array() is None
 
 
-class Ignores(Op):
-    """y = x, with a backward pass that has no use for what was saved."""
-
-    def forward(self, x):
-        self.save(x)
-        return x.copy()
-
-    def backward(self, g_y):
-        return g_y
-
-
-def test_nodes_that_never_ask_let_go_of_the_arguments_too():
-    with without_garbage_collector():
-        for fn in (partial(ag.apply, Ignores), lambda x: ag.apply(Ignores, ag.exp(x))):
-            middle = random_leaf(4) * 2.0
-            array = weakref.ref(middle.data)
-            y = checkpoint(fn, middle)
-            del middle
-            assert array() is not None
-            y.backward(np.ones(4))
-            assert array() is None
-            assert y.op.saved_arrays == ()
-
-
 # ---- Random numbers ----
 
 
@@ -211,24 +185,6 @@ def test_the_second_run_draws_the_rows_of_the_first():
     np.testing.assert_array_equal(*gradients)
 
 
-def test_the_random_state_is_put_back_after_an_error():
-    calls = []
-
-    def fails_the_second_time(x):
-        calls.append(1)
-        y = ag.dropout(x, 0.5) * 2
-        if len(calls) == 2:
-            raise KeyError("second")
-        return y
-
-    y = checkpoint(fails_the_second_time, random_leaf(4))
-    random.begin_step(9)
-    state = random.get_state()
-    with pytest.raises(KeyError, match="second"):
-        y.backward(np.ones(4))
-    assert random.get_state() == state
-
-
 # ---- Edges ----
 
 
@@ -242,23 +198,6 @@ def test_closures_over_intermediate_tensors_get_their_gradients():
         return x.grad.data.tobytes(), w.grad.data.tobytes()
 
     assert gradients(checkpoint) == gradients(plain)
-
-
-def test_arguments_of_any_kind_and_results_of_any_shape():
-    x = random_leaf(2, 3)
-    mask = np.array([True, False, True])
-
-    def fn(x, mask, *, scale, extra=None):
-        assert extra is None
-        return {"a": ag.masked_fill(ag.exp(x), ~mask, 0.0) * scale}, [ag.square(x), 5]
-
-    result, (square, five) = checkpoint(fn, x, mask, scale=2.0)
-    assert five == 5
-    ag.sum(result["a"]).backward()
-    np.testing.assert_array_equal(x.grad.data, np.where(mask, np.exp(x.data) * 2.0, 0))
-    x.grad = None
-    ag.sum(square).backward()
-    np.testing.assert_array_equal(x.grad.data, 2 * x.data)
 
 
 def test_grad_and_hooks_see_what_a_plain_call_shows():
@@ -310,33 +249,6 @@ def test_retained_graph_gives_the_gradient_twice_from_one_second_run():
     assert len(calls) == 2
     with pytest.raises(RuntimeError, match="second time"):
         y.backward()
-
-
-def test_two_results_walked_back_one_after_the_other():
-    x = random_leaf(3)
-    a, b = checkpoint(lambda x: (ag.exp(x), ag.square(x)), x)
-    ag.sum(a).backward()
-    ag.sum(b).backward()
-    np.testing.assert_allclose(x.grad.data, np.exp(x.data) + 2 * x.data)
-
-
-def test_watchers_see_the_second_run():
-    class Count(Observer):
-        def __init__(self):
-            self.forward, self.recorded = 0, []
-
-        def before_forward(self, op, arrays):
-            self.forward += 1
-
-        def after_record(self, op, inputs, outputs):
-            self.recorded.append(len(op.saved_arrays))
-
-    x = random_leaf(3)
-    with observe(Count()) as count:
-        y = checkpoint(lambda x: ag.exp(ag.exp(x)), x)
-        assert count.recorded == [0, 0]  # let go of by the time that outer watchers look
-        y.backward(np.ones(3))
-    assert count.forward == 4
 
 
 # ---- What would give a wrong gradient is an error ----

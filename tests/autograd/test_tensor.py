@@ -77,11 +77,6 @@ def test_format_of_a_single_element():
         format(leaf(1.0, 2.0), ".3f")
 
 
-def test_unary_plus_is_the_tensor_itself():
-    x = leaf(1.0)
-    assert +x is x
-
-
 # ---- Ops that return something else, and keywords ----
 
 
@@ -157,15 +152,6 @@ def test_the_graph_behind_a_result_is_not_cut():
     with pytest.raises(RuntimeError, match=r"would cut the graph behind it; write y = y\.detach\(\)"):
         y.requires_grad = False
     y.requires_grad = True
-
-
-def test_a_gradient_is_retained_once():
-    x = leaf(1.0)
-    y = x * 2
-    y.retain_grad()
-    y.retain_grad()
-    (y * 3).sum().backward()
-    assert y.grad.tolist() == [3]
 
 
 def test_a_complex_gradient_is_refused():

@@ -171,14 +171,6 @@ def test_a_nan_gradient_of_an_op_is_named():
     assert error.inputs_finite == (True, True)  # the gradient, and what was saved
 
 
-def test_what_was_saved_is_part_of_what_went_in():
-    x = leaf(1.0, 2.0)
-    y = x * np.array([1.0, -np.inf])  # a mask of another kind
-    error = anomaly_of(lambda: y.backward(np.ones(2)))
-    assert (error.op, error.inputs_finite) == ("Multiply", (True, False))
-    assert "its inputs were finite, infinite" in str(error)
-
-
 def test_sums_of_gradients_that_overflow_are_named():
     x = leaf(0.1)
     middle = x * 1.0
@@ -193,11 +185,6 @@ def test_sums_of_gradients_of_a_leaf_that_overflow_are_named():
     error = anomaly_of(lambda: ag.sum(ag.concatenate([x * weights, x * weights])).backward())
     assert (error.op, error.index) == (None, (1,))
     assert "the gradients of a leaf of shape [2] are finite, but their sum" in str(error)
-
-
-def test_a_bad_gradient_to_start_from_is_named():
-    y = leaf(1.0) * 2.0
-    assert "or a hook or the argument of backward() has them" in str(anomaly_of(lambda: y.backward(np.array([np.nan]))))
 
 
 def test_inside_a_checkpoint_the_op_is_named():
@@ -217,16 +204,6 @@ def test_an_op_that_fails_inside_does_not_confuse_it():
             x + np.ones(3)
         with pytest.raises(AnomalyError, match="Log"):
             quiet(ag.log, x - 1.0)
-
-
-def test_the_result_and_the_gradients_are_what_they_are_without():
-    x, w = random_leaf(3, 4), random_leaf(5, 4, seed=1)
-    ag.sum(ag.tanh(ag.linear(x, w))).backward()
-    expected = x.grad.data.tobytes(), w.grad.data.tobytes()
-    x.grad = w.grad = None
-    with anomaly_mode():
-        ag.sum(ag.tanh(ag.linear(x, w))).backward()
-    assert (x.grad.data.tobytes(), w.grad.data.tobytes()) == expected
 
 
 def test_a_nan_behind_an_infinity_is_what_is_shown():

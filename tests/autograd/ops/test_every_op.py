@@ -268,12 +268,3 @@ def test_backward_twice_gives_the_same(call):
         np.testing.assert_array_equal(one.data, other.data)
     for cotangent, copy in zip(cotangents, kept, strict=True):
         np.testing.assert_array_equal(cotangent, copy)
-
-
-def test_docstrings():
-    """An op says in its first line what it computes; a public function says it too."""
-    for op in Op.registry.values():
-        assert op.__doc__
-        assert op.__doc__ != Op.__doc__
-    for name in ag.ops.__all__:
-        assert getattr(ag, name).__doc__, name

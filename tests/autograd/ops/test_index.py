@@ -86,18 +86,6 @@ def test_getitem_by_tensors():
     np.testing.assert_array_equal(Tensor(X)[Tensor(X) > 0].data, X[X > 0])
 
 
-def test_indices_out_of_range_are_numpys_error():
-    for index in (3, -4, [0, 3], (0, 4), (slice(None), slice(None), 0, 0)):
-        with pytest.raises(IndexError):
-            Tensor(X)[index]
-    with pytest.raises(IndexError):
-        Tensor(X)[np.array([0.5])]
-    with pytest.raises(IndexError):
-        Tensor(X)[Tensor(np.array([1.0]), requires_grad=True)]
-    with pytest.raises(IndexError):
-        Tensor(X)["a"]
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_repeated_indices_add_up_in_every_dtype(dtype):
     x = Tensor(np.zeros((4, 2), dtype), requires_grad=True)
@@ -129,13 +117,6 @@ def test_iteration_and_unpacking():
         iter(Tensor(1.0))
 
 
-def test_indexing_saves_nothing_of_x():
-    x = Tensor(X, requires_grad=True)
-    assert x[1:].op.saved_arrays == ()
-    (saved,) = x[np.array([0, 1])].op.saved_arrays
-    assert saved.dtype == int
-
-
 # ---- take ----
 
 
@@ -161,15 +142,6 @@ def test_values_of_take_are_numpys(indices, axis):
     assert y.shape == expected.shape
     np.testing.assert_array_equal(y.data, expected)
     np.testing.assert_array_equal(ag.take(Tensor(X), Tensor(np.asarray(indices)), axis).data, expected)
-
-
-def test_take_errors_are_numpys():
-    with pytest.raises(IndexError):
-        ag.take(Tensor(X), 3, axis=0)
-    with pytest.raises(np.exceptions.AxisError):
-        ag.take(Tensor(X), 0, axis=3)
-    with pytest.raises(TypeError):
-        ag.take(Tensor(X), [0.5], axis=0)
 
 
 # ---- Sums of rows, and elements kept ----

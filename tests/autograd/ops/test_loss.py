@@ -53,11 +53,6 @@ def test_label_smoothing_by_hand():
     close(leaf.grad, np.zeros((1, 3)), 1e-15)  # the least that there is
 
 
-def test_a_constant_added_to_a_row_changes_nothing():
-    logits, targets = normal((3, 5)), np.array([0, 4, 2])
-    close(cross_entropy(logits + np.array([[0], [700], [-700]]), targets), cross_entropy(logits, targets).data)
-
-
 def test_large_logits_do_not_overflow():
     leaf = Tensor(np.array([[1e4, -1e4, 0.0]], np.float32), requires_grad=True)
     loss = cross_entropy(leaf, np.array([1]))
@@ -74,15 +69,6 @@ def test_an_impossible_class():
     assert losses.tolist() == [pytest.approx(math.log(2)), math.inf]
     losses.backward(np.array([1.0, 0.0]))
     assert leaf.grad.data[0].tolist() == [-0.5, 0, 0.5]
-
-
-@EVERY_REDUCTION
-def test_single_precision_stays(reduction):
-    leaf = Tensor(normal((6, 5), dtype=np.float32), requires_grad=True)
-    loss, nll = cross_entropy(leaf, np.arange(6) % 5, label_smoothing=0.1, reduction=reduction, with_nll=True)
-    loss.backward(np.ones(loss.shape))
-    assert {loss.dtype, nll.dtype, leaf.grad.dtype} == {np.dtype(np.float32)}
-    close(loss, plain(leaf.data.astype(np.float64), np.arange(6) % 5, 0.1, reduction=reduction)[0], 1e-6)
 
 
 # ---- Ignored targets ----
