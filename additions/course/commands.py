@@ -16,7 +16,7 @@ from additions.course.verdict import LIMIT_S, judge_file
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.files import os_errors_explained, read_small_file
-from minitf.system.writing import atomic_write, make_folder
+from minitf.system.writing import atomic_write
 
 
 def main(argv: Sequence[str]) -> int:
@@ -76,7 +76,7 @@ def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
         exists = path.exists() or path.is_symlink()
     if exists and not force:
         raise UserError(f"{path} exists and may contain your answer; --force replaces it with the original file")
-    make_folder(progress.folder)
+    progress.folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(exercise.starter.encode())
     progress.set(exercise, "started")
@@ -87,7 +87,7 @@ def _start(exercise: Exercise, progress: Progress, force: bool) -> None:
 
 
 def _hint(exercise: Exercise, progress: Progress, force: bool) -> None:
-    make_folder(progress.folder)
+    progress.folder.mkdir(parents=True, exist_ok=True)
     number = progress.next_hint(exercise)
     print(f"hint {number} of {len(exercise.hints)}: {wrapped(exercise.hints[number - 1])}")
     if number == len(exercise.hints):

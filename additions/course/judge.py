@@ -33,13 +33,34 @@ from additions.course.exercise import Exercise, find
 from additions.course.expect import Wrong, equal, results_alone
 from additions.course.variants import variants
 from additions.course.verdict import LIMIT_S, MEMORY_BYTES, Verdict
-from minitf.system.confined import memory_limited
 
 _REDUCTION = re.compile(r"\.(sum|mean|max|std|var)\((?!.*keepdims)")
 NAMING_S = 5.0  # of processor time, in which mistakes are tried
 SYMPTOM = "the symptom is still there, as in the file that was given out"
 _NO_CAUSE = re.compile(r"\nlikely cause: no known.*")
 MOST_OUTPUT = 5000  # characters of a message that are shown
+
+
+@contextmanager
+def memory_limited(more_bytes: int) -> Iterator[None]:
+    """Context manager that bounds the addresses of this process, and of those it starts: those it has and `more_bytes`.
+
+    Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
+    """
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        yield
+        return
+    import resource  # which Windows lacks
+
+    taken = int(statm.read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [taken + more_bytes, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 class TooLong(BaseException):

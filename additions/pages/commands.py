@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
-from minitf.storage.run_directory import LOCK_NAME, RunDirectory
-from minitf.system import portable
-from minitf.system.files import os_errors_explained
+from minitf.storage.locked_run import is_training
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import say, uninterrupted
 
 # ---- minitf report RUN ----
@@ -37,22 +35,6 @@ def report(argv: Sequence[str]) -> None:
     status = RUNNING if is_training(directory) else FINISHED if finished else STOPPED
     write_page(output, run_page(log, config, str(given.run), status), chosen=given.output is not None)
     print(output)
-
-
-def is_training(directory: RunDirectory) -> bool:
-    """Return whether a process holds the run's lock."""
-    place = directory.path / LOCK_NAME
-    if not place.exists():
-        return False
-    with os_errors_explained(f"look at {place}"):
-        descriptor = os.open(place, os.O_RDONLY | portable.NONBLOCK)  # it might be a pipe
-    try:
-        portable.lock(descriptor, shared=True)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 # ---- minitf attention RUN ----

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from additions.pages.html import BASE_SCRIPT, BASE_STYLE, asset, html_page
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 
 _own = partial(asset, package="additions.pages")
 
@@ -24,6 +24,6 @@ def page(name: str, title: str, *scripts: str, body: str = "", styles: Sequence[
 
 
 def write_page(path: Path, text: str, *, chosen: bool = False) -> None:
-    """Write the page atomically; `chosen`: see `write_atomically`.  Raises: UserError if it cannot be written."""
-    with write_atomically(path, binary=True, chosen=chosen) as file:
+    """Write the page atomically; `chosen`: see `atomic_write`.  Raises: UserError if it cannot be written."""
+    with atomic_write(path, chosen=chosen) as file:
         file.write(text.encode(errors="backslashreplace"))

@@ -19,7 +19,6 @@ from minitf.config.options import shown
 from minitf.errors import UserError, shortened
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.progress import clock
-from minitf.system.writing import check_place
 
 REFRESH_S = 10
 """Time between reloads of the page of a running run in a browser."""
@@ -257,11 +256,7 @@ class RunReport:
         if not self.writes:
             return
         start = time.perf_counter()
-        try:
-            self._log.read_on()
-        except UserError:
-            check_place(self.directory.log_path)  # the log of another run, which has taken the place of this one
-            raise
+        self._log.read_on()
         name = str(self.directory.path)
         text = run_page(self._log, self.config, name, status, note=note, parameters=self.parameters)
         write_page(self.directory.report_path, text)

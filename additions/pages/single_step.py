@@ -27,7 +27,7 @@ from minitf.run.fine_tuning import freeze
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.restoring import load_latest, without_prefix
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 from minitf.training.optim import Adam, batch_loss, learning_rate
 from minitf.training.run import OPTIMIZER
 from minitf.training.state import TrainState
@@ -95,7 +95,7 @@ class SingleStep:
         return {**sizes, **tokens, **named}
 
     def write_page(self, path: Path, *, chosen: bool = False) -> tuple[Tensor, Tensor]:
-        """Run the step, recorded, and write its page; return its losses.  `chosen`: see `write_atomically`"""
+        """Run the step, recorded, and write its page; return its losses.  `chosen`: see `atomic_write`"""
         config = self.config.model
         about = (
             f"step {self.number:,} of {self.origin}; {len(self.batch.source)} sentences, "
@@ -111,7 +111,7 @@ class SingleStep:
             title="A training step",
             about=about,
         )
-        with write_atomically(path, binary=True, chosen=chosen) as file:
+        with atomic_write(path, chosen=chosen) as file:
             file.write(text.encode(errors="backslashreplace"))
         return losses
 

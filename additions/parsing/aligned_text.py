@@ -21,7 +21,7 @@ from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, require_regular
-from minitf.system.writing import make_folder, remove_leftovers, write_atomically
+from minitf.system.writing import atomic_write, remove_leftovers
 
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")
@@ -52,7 +52,7 @@ def prepare_texts(
     found = {split: {kind: folder / f"{split}.{kind}" for kind in KINDS} for split in SPLITS}
     if not all(path.exists() for paths in found.values() for path in paths.values()):
         with os_errors_explained(f"make the folder {folder}"):
-            make_folder(folder)
+            folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(folder)
         for split, trees in splits().items():
             _write(trees, config, found[split])
@@ -102,7 +102,7 @@ def held_out_count(trees: int) -> int:
 def _write(trees: Iterable[Tree], config: ParsingConfig, paths: dict[str, Path]) -> None:
     """Write the lines of one split; trees without a word are left out."""
     with ExitStack() as stack:
-        words, tokens, brackets = (stack.enter_context(write_atomically(paths[kind])) for kind in KINDS)
+        words, tokens, brackets = (stack.enter_context(atomic_write(paths[kind], "w")) for kind in KINDS)
         for tree in _cleaned(trees):
             words.write(" ".join(map(as_token, tree.words())) + "\n")
             tokens.write(" ".join(linearise(tree, config.tags, config.form)) + "\n")

@@ -21,14 +21,10 @@ from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
 from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.confined import confined
-from minitf.system.new_folders import new_folder, require_new
 from minitf.system.process import say
+from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned, vocabulary_of
 
-MEMORY_BYTES, MEMORY_PER_BYTE = 2**30, 8
-"""Memory of an import: for Python and vocabularies, and for each byte of the model, which can become a float32."""
-SECONDS, BYTES_PER_S = 120, 2**20
 PAIRS_AT_A_TIME = 10_000
 LEAST = 1e-4
 """Less probable translations are not written: they are a quarter of the file, and did not help a model of Multi30k."""
@@ -43,15 +39,8 @@ def import_run(source: str, folder: Path, positions: str | None) -> tuple[int, i
     path = downloaded(source) if source.startswith(PREFIX) else Path(source)
     if not is_foreign(path) and RunDirectory(path).checkpoints_path.is_dir():
         raise UserError(f"{path} is already a run; translate with: minitf translate {quote(str(path))}")
-    size = sum(each.stat().st_size for each in ([*path.iterdir()] if path.is_dir() else [path]) if each.is_file())
     with new_folder(folder) as temporary:
-        parameters, pieces = confined(
-            lambda: _import(path, positions, folder, temporary),
-            temporary,
-            more_bytes=MEMORY_BYTES + MEMORY_PER_BYTE * size,
-            seconds=SECONDS + size // BYTES_PER_S,
-        )
-    return parameters, pieces
+        return _import(path, positions, folder, temporary)
 
 
 def _import(path: Path, positions: str | None, folder: Path, temporary: Path) -> tuple[int, int]:
@@ -68,7 +57,7 @@ def _import(path: Path, positions: str | None, folder: Path, temporary: Path) ->
 
 def export_run(run: Path, folder: Path, program: str, average: int | None) -> list[str]:
     """Export a run to another program; return notes on what that program does differently."""
-    learned = load_learned(run, average=average, own_files=True, warn=lambda message: say(f"warning: {message}"))
+    learned = load_learned(run, average=average, warn=lambda message: say(f"warning: {message}"))
     return write_foreign(LearnedModel(learned.config, learned.vocabulary, learned.weights), folder, program)
 
 

@@ -25,10 +25,9 @@ from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
-from minitf.system import portable
 from minitf.system.files import os_errors_explained
 from minitf.system.process import printable, say, set_up_device, silent
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]
@@ -161,7 +160,7 @@ class StdinLines:
     def must_wait(self) -> bool:
         """Return whether reading the next line, or the end, would block. Reads what has arrived."""
         while not (self._lines or self._ended):
-            if portable.fcntl is None:  # Windows asks sockets alone; a person who types has to be waited for
+            if os.name == "nt":  # Windows asks sockets alone; a person who types has to be waited for
                 has_arrived = not os.isatty(self._descriptor)
             else:
                 has_arrived = bool(select.select([self._descriptor], [], [], 0)[0])
@@ -196,7 +195,7 @@ class StdinLines:
 def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
     """Yield a function that writes a line to standard output, or to a file that appears when it is complete."""
     if path is not None:
-        with write_atomically(path, chosen=True) as file:
+        with atomic_write(path, "w", chosen=True) as file:
             yield lambda line: print(line, file=file)
         return
     descriptor = sys.stdout.fileno()

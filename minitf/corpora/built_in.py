@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from additions.parsing.trees import Tree, trees_of
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import make_folder, write_atomically
+from minitf.system.writing import atomic_write
 
 Item = TypeVar("Item")
 
@@ -43,10 +43,10 @@ class Splits(Generic[Item]):
         """
         folder = Path(folder)
         with os_errors_explained(f"create the folder {folder}"):
-            make_folder(folder)
+            folder.mkdir(parents=True, exist_ok=True)
         for name, items in vars(self).items():
             for suffix, line_of in formats.items():
-                with write_atomically(folder / f"{name}.{suffix}") as file:
+                with atomic_write(folder / f"{name}.{suffix}", "w") as file:
                     file.writelines(f"{line_of(item)}\n" for item in items)
 
 

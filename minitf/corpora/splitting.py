@@ -18,7 +18,7 @@ from minitf.corpora.built_in import Splits, require_non_negative
 from minitf.data.text import normalise, read_pairs
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 
 Pair = tuple[str, str]
 BY = ("source", "both")
@@ -82,7 +82,7 @@ def _write(splits: Splits[Pair], folder: Path, suffixes: Pair) -> dict[str, tupl
             continue
         written[name] = (folder / f"{name}.{suffixes[0]}", folder / f"{name}.{suffixes[1]}")
         for side, path in enumerate(written[name]):
-            with write_atomically(path) as file:
+            with atomic_write(path, "w") as file:
                 file.writelines(f"{pair[side]}\n" for pair in pairs)
     return written
 

@@ -29,7 +29,7 @@ from minitf.data.download import Remote, Say, fetch, verify
 from minitf.data.text import MAX_LINE_BYTES
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 
 PathPair = tuple[Path, Path]
 Splits = dict[str, PathPair]  # "train", "valid", "test"
@@ -223,7 +223,7 @@ def _texts_of_archives(dataset: Dataset, folder: Path, say: Say) -> Splits:
         _write_split(dataset, split, chosen, paths, splits)
     names = [path.name for pair in splits.values() for path in pair]
     about = {"format": FORMAT, "sha256": {name: sha256_of(texts / name) for name in names}}
-    with write_atomically(texts / DONE_NAME) as file:  # last: without it, the rest counts as half-written
+    with atomic_write(texts / DONE_NAME, "w") as file:  # last: without it, the rest counts as half-written
         json.dump(about, file, indent=2)
     return splits
 
@@ -259,8 +259,8 @@ def _write_split(
     counts = []
     for side in (0, 1):
         with contextlib.ExitStack() as stack:
-            out = stack.enter_context(write_atomically(splits[split][side], binary=True))
-            held_out = stack.enter_context(write_atomically(splits["valid"][side], binary=True)) if cut else None
+            out = stack.enter_context(atomic_write(splits[split][side]))
+            held_out = stack.enter_context(atomic_write(splits["valid"][side])) if cut else None
             count = 0
             for part in parts:
                 for line in _lines(part, side, paths[part.archive]):

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from minitf.errors import UserError, shortened
 from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
-from minitf.system.writing import atomic_write, exclusive_lock, sync_folder
+from minitf.system.writing import atomic_write, locked, sync_folder
 
 CHECKSUMS_NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20
@@ -70,7 +70,7 @@ def fetch(remote: Remote, folder: Path, say: Say) -> Path:
     if not path.exists():
         with os_errors_explained(f"create the folder {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-        with exclusive_lock(folder / f".{remote.name}.lock"):
+        with locked(folder / f".{remote.name}.lock"):
             if not path.exists():  # another process may have fetched it meanwhile
                 _download(remote, path, say)
     verify(path, remote.sha256)
@@ -137,7 +137,7 @@ def _download(remote: Remote, path: Path, say: Say) -> None:
             f"was damaged in transit; run the command again, or put the right file into {path.parent}"
         )
     record = path.parent / CHECKSUMS_NAME
-    with exclusive_lock(path.parent / ".checksums.lock"):
+    with locked(path.parent / ".checksums.lock"):
         _write_checksums(record, {**_read_checksums(record), path.name: found})
     with os_errors_explained(f"write {path}"):
         os.replace(part, path)

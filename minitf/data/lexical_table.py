@@ -21,7 +21,7 @@ from minitf.data.sentences import Sentences
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary
 from minitf.errors import UserError
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 
 NO_SOURCE = PAD
 """The source id of the entries for "no source piece": PAD stands in no sentence."""
@@ -57,7 +57,7 @@ class LexicalTable:
         """Write the entries whose pieces have names, a line each."""
         source, target = piece_names(vocabulary.source), piece_names(vocabulary.target)
         source[NO_SOURCE] = NULL
-        with write_atomically(path, chosen=True) as file:
+        with atomic_write(path, "w", chosen=True) as file:
             for s, t, p in zip(self.source.tolist(), self.target.tolist(), self.probability.tolist(), strict=True):
                 if s in source and t in target:
                     file.write(f"{target[t]} {source[s]} {p:.7f}\n")

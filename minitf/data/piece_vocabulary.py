@@ -26,7 +26,7 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, checked_characters, checked_ids
 from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 
 KINDS = ("sentencepiece", "words", "characters")
 FORMAT = {"format": "minitf vocabulary", "version": 1}
@@ -224,7 +224,7 @@ class VocabularyPair:
 
     def save(self, path: PathLike) -> None:
         """Write the file, completely or not at all."""
-        with write_atomically(path, binary=True) as file:
+        with atomic_write(path) as file:
             file.write(self._content)
 
     @cached_property

@@ -30,7 +30,7 @@ from minitf.data.text import PathLike, in_chunks, read_pairs, words_of
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, read_small_file, require_regular, sha256_of
-from minitf.system.writing import delete, exclusive_lock, make_folder, write_atomically
+from minitf.system.writing import atomic_write, locked
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"
@@ -119,8 +119,8 @@ def prepare(
     if (corpus := _load_if_current(folder, key, vocabulary, max_length)) is not None:
         return corpus
     with os_errors_explained(f"prepare a corpus in {folder}"):
-        make_folder(folder)
-    with exclusive_lock(folder / "prepare.lock"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "prepare.lock"):
         if (corpus := _load_if_current(folder, key, vocabulary, max_length)) is not None:
             return corpus  # another process has prepared it meanwhile
         about: dict[str, Any] = {
@@ -132,7 +132,7 @@ def prepare(
         about |= _write_ids(folder, about, vocabulary, pairs, names or f"{source_path} and {target_path}")
         about["sha256"] = {name: content_of(folder / name)["sha256"] for name in _files(about)}
         about["digest"] = _digest(about)
-        with write_atomically(folder / DESCRIPTION) as file:
+        with atomic_write(folder / DESCRIPTION, "w") as file:
             json.dump(about, file, indent=2)
             file.write("\n")
         _remove_leftovers(folder, about)
@@ -163,7 +163,7 @@ def _write_ids(
     counts = dict.fromkeys(COUNTS, 0)
     with contextlib.ExitStack() as stack:
         names = _files({**about, **counts})
-        files = [stack.enter_context(write_atomically(folder / name, binary=True)) for name in names]
+        files = [stack.enter_context(atomic_write(folder / name)) for name in names]
         for offsets in files[1::2]:
             offsets.write(np.zeros(1, OFFSET_TYPE).tobytes())
         for sides in _encoded(pairs, vocabulary):
@@ -290,7 +290,7 @@ def _remove_leftovers(folder: Path, about: dict[str, Any]) -> None:
     with os_errors_explained(f"clean {folder}"):
         for path in folder.iterdir():
             if ours.fullmatch(path.name) and path.name not in _files(about):
-                delete(path)
+                path.unlink(missing_ok=True)
 
 
 MAX_WORDS, MAX_IDS = 2**18, 2**22

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
 from minitf.errors import UserError
-from minitf.system.files import BUFFER_BYTES, open_text, os_errors_explained
+from minitf.system.files import os_errors_explained
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
+BUFFER_BYTES = 1 << 16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 16 * 2**20
 """The longest line; a file without line ends is more likely a mistake than a sentence."""
@@ -159,7 +160,7 @@ def in_chunks(
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file, decompressed where its name ends in `.gz`."""
-    with open_text(path) as stored:
+    with open(path, "rb", buffering=BUFFER_BYTES) as stored:
         if path.suffix != ".gz":
             yield stored
             return

@@ -24,7 +24,7 @@ from minitf.data.text import PathLike, checked_ids, normalise
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
 from minitf.system.process import require_threads
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 
 
 class Vocabulary:
@@ -94,7 +94,7 @@ class Vocabulary:
 
     def save(self, path: PathLike) -> None:
         """Write the model file, completely or not at all."""
-        with write_atomically(path, binary=True) as file:
+        with atomic_write(path) as file:
             file.write(self.model)
 
     @property

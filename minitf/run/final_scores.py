@@ -14,7 +14,7 @@ from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, average
 from minitf.system.process import Say, shell_command
-from minitf.system.writing import write_atomically
+from minitf.system.writing import atomic_write
 from minitf.training.run import Run
 
 SAMPLE_LINES = 5  # of the test or validation text
@@ -69,7 +69,7 @@ def trained_model(run: Run) -> Transformer:
 
 def write_hypotheses(run: Run, lines: Iterable[str]) -> None:
     """Write the output of the test set into the run's directory."""
-    with write_atomically(run.directory.hypotheses_path) as file:
+    with atomic_write(run.directory.hypotheses_path, "w") as file:
         file.writelines(line + "\n" for line in lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -18,8 +19,8 @@ from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoint_store, checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.system.files import os_errors_explained
-from minitf.system.new_folders import copy_inside, new_folder
 from minitf.system.process import say, shell_command
+from minitf.system.writing import new_folder
 from minitf.training.run import MODEL, Texts, exist
 from minitf.translation.loading import LearnedModel, build_model, check_vocabulary, choose_checkpoints
 
@@ -44,7 +45,6 @@ def _pack_to_translate(run: RunDirectory, packed: RunDirectory, int8: bool) -> s
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
     config, vocabulary = run.config(_warn), load_vocabulary(run.vocabulary_path)
     paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
-    run.require_own(paths)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     packed.checkpoints_path.mkdir()
     about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}
@@ -88,10 +88,18 @@ def _pack_to_resume(run: RunDirectory, packed: RunDirectory) -> str:
     for path in (*kept, *store.best_paths(), run.data_path, *others):
         if path.exists():
             with os_errors_explained(f"copy {path}"):
-                copy_inside(path, run.path, packed.path / path.relative_to(run.path))
+                copy(path, packed.path / path.relative_to(run.path))
     keep_held_out(_texts_of_ids(config, packed), packed)  # of a run that was started before runs kept copies
     count = "1 checkpoint" if len(kept) == 1 else f"{len(kept)} checkpoints"
     return f"{count}, token ids, held-out texts, log, configuration and vocabulary"
+
+
+def copy(path: Path, target: Path) -> None:
+    """Copy a file, or a folder and all in it but locks and half-written files."""
+    if path.is_dir():
+        shutil.copytree(path, target, ignore=shutil.ignore_patterns("*.partial", "*.lock"))
+    else:
+        shutil.copyfile(path, target)
 
 
 def _warn(message: str) -> None:

@@ -21,7 +21,7 @@ from minitf.errors import UserError
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import open_regular, os_errors_explained
 from minitf.system.process import Say
-from minitf.system.writing import atomic_write, delete, make_folder, remove_leftovers
+from minitf.system.writing import atomic_write, remove_leftovers
 from minitf.training.run import Texts, exist
 
 NAMES = {"train": "training text", "valid": "validation text", "test": "test text"}
@@ -40,12 +40,12 @@ def keep_held_out(texts: Texts, directory: RunDirectory) -> Texts:
         if pair is None or not exist(pair) or kept_copies(directory, split) is not None:
             continue
         with os_errors_explained(f"make the folder {folder}"):
-            make_folder(folder)
-            remove_leftovers(folder, f"{split}\\.")
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(folder)
         for path, side in zip(pair, ("source", "target"), strict=True):
             name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
             for ending in ("", ".gz"):  # of a copy without the other side
-                delete(folder / f"{split}.{side}{ending}", missing_ok=True)
+                (folder / f"{split}.{side}{ending}").unlink(missing_ok=True)
             with os_errors_explained(f"read {path}"), open_regular(path) as text, atomic_write(folder / name) as copy:
                 shutil.copyfileobj(text, copy)
     valid, test = (kept_copies(directory, split) for split in ("valid", "test"))

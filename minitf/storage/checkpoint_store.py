@@ -28,7 +28,7 @@ from minitf.storage.checkpoints import (
     read_state,
 )
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import atomic_write, delete, make_folder, remove_leftovers
+from minitf.system.writing import atomic_write, remove_leftovers
 
 BLOCK_BYTES = 2**20
 """Bytes that are written and checksummed together: they fit in a processor's cache."""
@@ -50,7 +50,7 @@ def save(
     texts = {"state": _json_text(state), "origin": _json_text(origin or {})}
     header = _header(ordered, [BLANK] * len(ordered), texts)
     mebibytes = math.ceil(sum(array.nbytes for array in ordered.values()) / 2**20)
-    with atomic_write(path, f"write the checkpoint {path} ({mebibytes} MiB)", CheckpointError) as file:
+    with atomic_write(path, action=f"write the checkpoint {path} ({mebibytes} MiB)", kind=CheckpointError) as file:
         file.write(header)
         digests = [_write_tensor(file, array) for array in ordered.values()]
         file.seek(0)
@@ -119,8 +119,8 @@ class CheckpointStore(Checkpoints):
         if keep < 1:
             raise ValueError(f"keep={keep} would delete every checkpoint")
         with os_errors_explained(f"prepare {folder}", CheckpointError):
-            make_folder(self.folder)
-            remove_leftovers(self.folder, "(step|best)-")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(self.folder)
 
     # ---- Saving ----
 
@@ -151,7 +151,7 @@ class CheckpointStore(Checkpoints):
             off_schedule = [step for step in older if self._is_off_schedule(step)]
             scheduled = [step for step in older if step not in off_schedule]
             for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
-                delete(self.path(step), missing_ok=True)  # as above, or a request that was sent twice
+                self.path(step).unlink(missing_ok=True)
 
     def _is_off_schedule(self, step: int) -> bool:
         try:
@@ -181,4 +181,4 @@ class CheckpointStore(Checkpoints):
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
             for step in self._steps_in_names(self.BEST_PATTERN):
                 if step != but:
-                    delete(self.best_path(step))
+                    self.best_path(step).unlink(missing_ok=True)

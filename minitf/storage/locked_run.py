@@ -2,9 +2,7 @@
 
 import json
 import os
-import re
-import socket
-import time
+from contextlib import ExitStack
 from pathlib import Path
 from shlex import quote
 from typing import Self
@@ -16,7 +14,6 @@ from minitf.storage.run_directory import (
     CONFIG_NAME,
     DATA_NAME,
     ENVIRONMENT_NAME,
-    HYPOTHESES_NAME,
     IMPORTED_VOCABULARY_NAME,
     LOCK_NAME,
     LOG_NAME,
@@ -25,10 +22,9 @@ from minitf.storage.run_directory import (
     RunDirectory,
     save_config,
 )
-from minitf.system import portable
 from minitf.system.environment import environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_small_file
-from minitf.system.writing import OWNER_BYTES, HeldFolder, atomic_write, clear_away, owner_in, remove_leftovers
+from minitf.system.writing import atomic_write, locked, remove, remove_leftovers
 
 CONTENT_NAMES = (
     CONFIG_NAME,
@@ -42,12 +38,16 @@ CONTENT_NAMES = (
 )
 
 
+LOCK_WAIT_S = 0.5
+"""`is_training` holds the lock for an instant."""
+
+
 class LockedRun(RunDirectory):
     """The folder of one run, from `create` or `resume`, which hold its lock until `close`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._held: HeldFolder | None = None
+        self._lock = ExitStack()
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> Self:
@@ -94,7 +94,7 @@ class LockedRun(RunDirectory):
     def _remove_leftovers(self) -> None:
         """Delete the partial files of killed processes; only for the holder of the lock."""
         with os_errors_explained(f"clean {self.path}"):
-            remove_leftovers(self.path, "|".join(map(re.escape, (*CONTENT_NAMES, HYPOTHESES_NAME))))
+            remove_leftovers(self.path)
 
     def _make_room(self) -> None:
         """Clear the folder for a new run.  Raises: UserError if it holds results, or files of another program"""
@@ -129,25 +129,19 @@ class LockedRun(RunDirectory):
             vocabularies = (VOCABULARY_NAME, IMPORTED_VOCABULARY_NAME)
             parts = (DATA_NAME, CHECKPOINTS_NAME, REPORT_NAME, LOG_NAME, *vocabularies)
             for name in (*parts, CONFIG_NAME, ENVIRONMENT_NAME):
-                clear_away(self.path / name)
+                remove(self.path / name)
 
     def _acquire(self) -> None:
-        """Take the run's lock, which the kernel releases when this process ends, however it ends."""
-        with os_errors_explained(f"lock {self.path}"):
-            held = HeldFolder(self.path, LOCK_NAME)
-            try:
-                _lock(held.lock, self.path)
-                held.hold(f"process {os.getpid()} on {socket.gethostname()}")
-            except BaseException:
-                held.close()
-                raise
-        self._held = held
+        """Take the run's lock, which the system releases when this process ends, however it ends."""
+        if not self._lock.enter_context(locked(self.path / LOCK_NAME, wait_s=LOCK_WAIT_S)):
+            self._lock.close()
+            raise UserError(
+                f"{self.path} is in use by another process; wait until it has ended, or give another --output"
+            )
 
     def close(self) -> None:
         """Release the lock. Its file stays: deleting it would let two processes lock two files of one name."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -156,29 +150,10 @@ class LockedRun(RunDirectory):
         self.close()
 
 
-LOCK_TRIALS, LOCK_PAUSE_S = 5, 0.1
-"""`minitf report` holds the lock for an instant, to see whether another process does."""
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    for trial in range(LOCK_TRIALS):
-        try:
-            portable.lock(descriptor)
-            return
-        except BlockingIOError:
-            if trial < LOCK_TRIALS - 1:
-                time.sleep(LOCK_PAUSE_S)
-    holder = _holder(owner_in(portable.read_at(descriptor, OWNER_BYTES, 0)))
-    raise UserError(f"{path} is in use by {holder}; wait until it has ended, or give another --output")
-
-
-def _holder(written: str) -> str:
-    """Name the process that holds a lock, unless the one that the lock file names has ended."""
-    match = re.fullmatch(r"process (\d{1,9}) on (.*)", written)
-    if match is None:
-        return "another process"
-    if match[2] != socket.gethostname() or int(match[1]) == os.getpid():
-        return written
-    if portable.has_ended(int(match[1])):
-        return "another process that has opened its lock file (fuser shows which)"
-    return written
+def is_training(run: RunDirectory) -> bool:
+    """Return whether a process holds the run's lock."""
+    place = run.path / LOCK_NAME
+    if not place.exists() or not os.access(place, os.W_OK):
+        return False
+    with locked(place, wait_s=0) as free:
+        return not free

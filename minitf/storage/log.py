@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from minitf.errors import UserError
-from minitf.system import portable
 from minitf.system.files import open_regular, os_errors_explained, parse_json_object
-from minitf.system.writing import check_place, open_own_file, opened
 
 MAX_LINE_BYTES = 2**16
 """Size of a line of the log; a run writes lines of some hundred bytes."""
@@ -23,33 +21,35 @@ class RunLog:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        with os_errors_explained(f"open {path}"), opened(self.path.parent) as folder:
-            self._file: int | None = open_own_file(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder)
-            self._cut(self._end_of_whole_lines(os.fstat(self._descriptor).st_size))
+        with os_errors_explained(f"open {path}"):
+            self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 (closed by `close`)
+        if os.fstat(self._file.fileno()).st_nlink > 1:
+            self.close()
+            raise UserError(f"{path} has another name (a hard link), whose content would change; replace it by a copy")
+        self._file.truncate(self._end_of_whole_lines(self.offset))
 
     @property
     def offset(self) -> int:
         """Size in bytes, which a checkpoint stores for `truncate_to`."""
-        return os.fstat(self._descriptor).st_size
+        return os.fstat(self._file.fileno()).st_size
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one line. Numbers that JSON lacks become the strings "nan", "inf" and "-inf", which `float` accepts."""
         line = json.dumps(_without_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with os_errors_explained(f"write {self.path}"):
-            check_place(self.path)
             start = self.offset
             try:
                 written = 0
-                while written < len(line):
-                    written += os.write(self._descriptor, line[written:])
+                while written < len(line):  # where the disk is nearly full, a part is written, and only the rest fails
+                    written += self._file.write(line[written:])
             except BaseException:
-                self._cut(start)
+                self._file.truncate(start)
                 raise
 
     def sync(self) -> None:
         """Flush all lines to the disk; call before saving a checkpoint that stores `offset`."""
         with os_errors_explained(f"write {self.path}"):
-            os.fsync(self._descriptor)
+            os.fsync(self._file.fileno())
 
     def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
         """Delete the lines after `offset`, which a resumed run writes again. A shorter log is left as it is."""
@@ -62,13 +62,11 @@ class RunLog:
             )
         else:
             with os_errors_explained(f"write {self.path}"):
-                self._cut(offset)
+                self._file.truncate(offset)
 
     def close(self) -> None:
         """Close the file; nothing happens the second time."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -76,21 +74,13 @@ class RunLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _descriptor(self) -> int:
-        if self._file is None:
-            raise ValueError(f"the log {self.path} is closed")
-        return self._file
-
-    def _cut(self, offset: int) -> None:
-        os.ftruncate(self._descriptor, offset)
-
     def _end_of_whole_lines(self, end: int) -> int:
         """Return the last offset up to `end` at which a line ends, or 0."""
         block = 1 << 16
         while end > 0:
             start = max(0, end - block)
-            newline = portable.read_at(self._descriptor, end - start, start).rfind(b"\n")
+            self._file.seek(start)
+            newline = self._file.read(end - start).rfind(b"\n")
             if newline >= 0:
                 return start + newline + 1
             end = start

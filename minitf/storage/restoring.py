@@ -1,5 +1,6 @@
 """Restore a run from its checkpoints: from the newest one that is not damaged; damaged ones are set aside."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from minitf.storage.checkpoints import (
     verify,
 )
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import rename
+from minitf.system.writing import sync_folder
 
 Warn = Callable[[str], None]
 
@@ -62,7 +63,8 @@ def check_best(store: CheckpointStore, step: int, warn: Warn) -> None:
 def _set_aside(store: CheckpointStore, paths: Sequence[Path]) -> None:
     with os_errors_explained(f"rename checkpoints in {store.folder}", CheckpointError):
         for path in paths:
-            rename(path, path.name + ".damaged")
+            os.replace(path, path.with_name(path.name + ".damaged"))
+        sync_folder(store.folder)
 
 
 def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -15,7 +15,7 @@ holds one (locked_run.py).
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -24,8 +24,7 @@ from minitf.config.options import from_plain, to_plain
 from minitf.config.removed import without_removed
 from minitf.errors import UserError
 from minitf.system.environment import changes, environment_facts
-from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file
-from minitf.system.new_folders import require_inside
+from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file, require_no_links
 from minitf.system.writing import atomic_write
 
 CONFIG_NAME = "config.json"
@@ -57,7 +56,7 @@ class RunDirectory:
     def open(cls, path: Path) -> Self:
         """Open the folder of a run for reading; the run may be training.
 
-        Raises: UserError if there is no run.
+        Raises: UserError if there is no run, and where it holds a link or a pipe.
         """
         run = cls(path)
         with os_errors_explained(f"look into {path}"):
@@ -66,6 +65,7 @@ class RunDirectory:
             raise UserError(f"{path} is not a directory; give the directory of a training run, such as runs/tiny")
         if not has_config:
             raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the directory of a training run")
+        require_no_links(run.path)
         return run
 
     @property
@@ -77,15 +77,6 @@ class RunDirectory:
     def config(self, warn: Callable[[str], object] = lambda message: None) -> RunConfig:
         """Read the run's configuration.  warn: told of settings of an earlier version that have no effect any more"""
         return load_config(self.config_path, warn=warn)
-
-    def require_own(self, checkpoints: Iterable[Path]) -> None:
-        """Raises: UserError if a link leads to configuration, vocabulary or checkpoints outside the folder
-
-        They would be given away as part of the run.
-        """
-        for path in (self.config_path, self.vocabulary_path, *checkpoints):
-            with os_errors_explained(f"read {path}"):
-                require_inside(path, self.path)
 
     def environment_changes(self) -> list[str]:
         """Describe the differences to the environment that the run was started in, one sentence each."""

@@ -2,21 +2,17 @@
 
 import errno
 import hashlib
-import io
 import json
 import os
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from minitf.errors import UserError
-from minitf.system import portable
 
-BUFFER_BYTES = 1 << 16
 MAX_JSON_BYTES = 2**20
 
 ADVICE = {
@@ -43,9 +39,14 @@ def explained(action: str, error: OSError) -> str:
 
 @contextmanager
 def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Iterator[None]:
-    """Context manager that turns an OSError into `kind`, with the action that failed and advice."""
+    """Context manager that turns an OSError into `kind`, with the action that failed and advice.
+
+    That the reader of standard output has gone is no failure of the action.
+    """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise kind(explained(action, error)) from error
 
@@ -61,67 +62,28 @@ def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
         return file.read(most)
 
 
-def open_regular(path: Path) -> io.BufferedReader:
+def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading.  Raises: UserError for a pipe, which might never be written to, or a device; OSError"""
-    descriptor = os.open(path, os.O_RDONLY | portable.NONBLOCK | portable.CLOEXEC)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        if portable.NONBLOCK:
-            os.set_blocking(descriptor, True)
-        return open(descriptor, "rb")
-    os.close(descriptor)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    raise UserError(f"{path} is not a regular file but a pipe or device; give a file")
+    flag = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | flag))  # noqa: SIM115 (it is returned)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise UserError(f"{path} is not a regular file but a pipe or device; give a file")
+    return file
 
 
-def open_text(path: Path) -> BinaryIO:
-    """Open a file, a pipe, a terminal or the null device, to be read once, for reading.
+def require_no_links(folder: Path) -> None:
+    """Raises: UserError if a folder, which may come from elsewhere, holds anything but regular files and folders
 
-    Raises: UserError for a pipe to which no process writes, and for another device, such as /dev/zero, which may have
-    no end; OSError
+    A link would lead out of it, and a pipe would be waited for. The folder itself may be reached by a link.
     """
-    descriptor = open_stream(path, os.O_RDONLY | portable.CLOEXEC | portable.NOCTTY)
-    found = os.fstat(descriptor)
-    is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
-    if stat.S_ISREG(found.st_mode) or stat.S_ISFIFO(found.st_mode) or is_null or os.isatty(descriptor):
-        return open(descriptor, "rb", buffering=BUFFER_BYTES)
-    os.close(descriptor)
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    raise UserError(f"{path} is a device, which may have no end; give a file or a pipe")
-
-
-PIPE_WAIT_S = 10.0
-"""Time to wait for the other end of a named pipe. Those of process substitution, such as <(zcat x.gz), are open."""
-
-
-def open_stream(path: Path, flags: int) -> int:
-    """Open a file.  Raises: UserError for a pipe whose other end no process opens; OSError"""
-    try:
-        is_pipe = stat.S_ISFIFO(os.stat(path).st_mode)
-    except UnicodeEncodeError:
-        raise UserError(
-            f"{str(path)[:100]!a} contains half a surrogate pair and cannot be the name of a file"
-        ) from None
-    if not is_pipe:
-        return os.open(path, flags)
-    pool = ThreadPoolExecutor(1, "open")  # only this blocks until the other end is open, and says so at once
-    opening = pool.submit(os.open, path, flags)
-    try:
-        return opening.result(PIPE_WAIT_S)
-    except BaseException as error:
-        with suppress(OSError):  # the thread must end: open the other end
-            other = os.O_RDONLY if flags & os.O_WRONLY else os.O_WRONLY
-            os.close(os.open(path, other | portable.NONBLOCK))
-        with suppress(OSError):
-            os.close(opening.result())
-        if isinstance(error, TimeoutError):
-            what = "has read it" if flags & os.O_WRONLY else "has written to it"
-            raise UserError(f"{path} is a pipe, and in {PIPE_WAIT_S:g} s no process {what}; start one first") from None
-        raise
-    finally:
-        pool.shutdown()
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                require_no_links(Path(entry.path))
+            elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):  # it may just have gone
+                what = "a symbolic link" if entry.is_symlink() else "a pipe or device"
+                raise UserError(f"{entry.path} is {what}, which a run cannot hold; put the file itself in its place")
 
 
 def require_regular(path: Path) -> None:

@@ -62,12 +62,9 @@ def load_learned(
     average: int | None = None,
     checkpoint: int | None = None,
     weights: str | None = None,
-    own_files: bool = False,
     warn: Callable[[str], object] = warnings.warn,
 ) -> LearnedModel:
     """Load the weights and the vocabulary of a run, or of another program's model.  Arguments: see `Translator.load`
-
-    own_files: refuse files of a run that links lead to outside its folder
 
     Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
     """
@@ -86,8 +83,6 @@ def load_learned(
     if weights is None:
         weights = config.weights if average is None and checkpoint is None else "average"
     paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
-    if own_files:
-        run.require_own(paths)
     check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
     return LearnedModel(config, vocabulary, checkpoints.average(paths, prefix), paths[-1])
 

@@ -20,7 +20,7 @@ from minitf.errors import UserError  # noqa: E402
 from minitf.storage.log import read_log  # noqa: E402
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
 from minitf.system.process import say  # noqa: E402
-from minitf.system.writing import write_atomically  # noqa: E402
+from minitf.system.writing import atomic_write  # noqa: E402
 
 
 def train_all(runs: Mapping[Path, list[str]], jobs: int = 1, *, in_order: bool = True) -> Iterator[Path]:
@@ -145,7 +145,7 @@ def final_score(run: Path) -> dict[str, Any] | None:
 def write(path: Path, text: str) -> None:
     """The text as a file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with write_atomically(path) as file:
+    with atomic_write(path, "w") as file:
         file.write(text)
 
 

@@ -23,23 +23,8 @@ from pathlib import Path
 
 from autograd.fast import available_cores, cpu_kernels
 from minitf.system.environment import environment_facts
-from tests.helpers.runs import FLAGS, PAIRS, Ground, check, prepared_ground
-from tests.torture import (
-    careless,
-    compiled,
-    faults,
-    folders,
-    forged,
-    forged_folders,
-    fuzz,
-    kills,
-    listeners,
-    ranks,
-    slippery,
-    soak,
-    strangers,
-    streams,
-)
+from tests.helpers.runs import FLAGS, Ground, check, prepared_ground
+from tests.torture import faults, fuzz, kills
 from tests.torture.faults import make_halfway
 from tests.torture.kills import Tally
 
@@ -68,8 +53,6 @@ def main() -> int:
         plan = [
             *plan_kills(ground, operations, args.kills, args.share, draw),
             *plan_faults(ground, halfway, args.share, draw),
-            *plan_folders(ground, halfway, operations, args.share, draw),
-            *plan_slippery(ground, halfway, args.share, args.seed),
             *plan_fuzz(ground, halfway, args.examples, draw),
         ]
         plan = [(name, act) for name, act in plan if re.search(args.only, name)]
@@ -152,54 +135,15 @@ def plan_kills(ground: Ground, operations: int, count: int, share: float, draw: 
     def fail(tally: Tally, number: int) -> None:
         kills.fail_at(ground, tally, number, draw.choice(kills.FAILURES), for_good=draw.random() < 0.5)
 
-    forks = max(2, round(share * 200))
     default = max(1, round(share * 8))
     return [
-        ("SIGKILL of the command at a random instant", lambda t: kills.kill_at_random(ground, t, count, draw, True)),
-        (
-            "SIGKILL with compiled kernels, caches emptied",
-            lambda t: print(f"caches emptied: {compiled.kill_compiled(ground, t, max(2, round(share * 100)), draw)}"),
-        ),
-        ("SIGKILL of a fork at a random instant", lambda t: kills.kill_at_random(ground, t, forks, draw, False)),
-        (
-            "a process of several killed or stopped",
-            lambda t: ranks.kill_ranks(ground, t, max(2, round(share * 50)), draw),
-        ),
+        ("SIGKILL at a random instant", lambda t: kills.kill_at_random(ground, t, count, draw)),
         ("SIGKILL before each operation on files", at_each(lambda t, n: kills.kill_at(ground, t, n))),
         ("SIGKILL halfway in each", at_each(lambda t, n: kills.kill_at(ground, t, n, kills.die_halfway))),
         ("SIGKILL while the built-in corpus is made", lambda t: default_corpus(ground, t, default, draw)),
         ("SIGINT, SIGTERM, SIGHUP (some twice) at each", at_each(stop)),
         ("failure of each operation (no space, I/O error, …)", at_each(fail)),
     ]
-
-
-def stop_translating(ground: Ground, tally: Tally, halfway: Path, share: float, draw: random.Random) -> None:
-    """Signals during the imports of translate.py: its output is complete or absent."""
-    source, folder = ground.folder / "test.en", ground.folder / "translated"
-    output = folder / "test.de"
-    argv = [str(halfway), "--input", str(source), "--reference", str(source), "--output", str(output), *fuzz.SHORT]
-
-    def whole_or_absent() -> None:
-        left = {path.name: path.read_bytes().count(b"\n") for path in folder.iterdir()}
-        check(left in ({}, {output.name: PAIRS["test"]}), f"this remains, by lines: {left}")
-
-    def command() -> tuple[list[str], Callable[[], None]]:
-        folder.mkdir(exist_ok=True)
-        output.unlink(missing_ok=True)
-        return argv, whole_or_absent
-
-    kills.stop_at_imports(ground, tally, "translate.py", command, share, draw)
-
-
-def stop_starting(ground: Ground, tally: Tally, share: float, draw: random.Random) -> None:
-    """Signals during the imports of train.py, before, between and after a few steps: the run can be resumed."""
-
-    def command() -> tuple[list[str], Callable[[], None]]:
-        run = ground.new()
-        argv = [*ground.flags, "--output", str(run), "--max-steps", "2"]
-        return argv, lambda: ground.finish(run, *faults.last_steps(ground))
-
-    kills.stop_at_imports(ground, tally, "train.py", command, share, draw)
 
 
 def default_corpus(ground: Ground, tally: Tally, trials: int, draw: random.Random) -> None:
@@ -219,11 +163,6 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
     some = max(2, round(share * 20))
     plan: list[Entry] = [
         (
-            "SIGINT or SIGTERM at each import of translate.py",
-            lambda t: stop_translating(ground, t, halfway, share, draw),
-        ),
-        ("SIGINT or SIGTERM at imports of train.py", lambda t: stop_starting(ground, t, share / 5, draw)),
-        (
             "a bit flipped in a checkpoint, every byte of its header",
             lambda t: faults.flips_are_found(ground, t, halfway, draw, share),
         ),
@@ -239,13 +178,8 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
             lambda t: faults.what_cannot_be_mended_is_told(ground, t, halfway, draw),
         ),
         ("full disk: files may not grow", lambda t: faults.full_disk_by_limit(ground, t, draw, some, size)),
-        ("no permission", lambda t: faults.no_permission(ground, t, halfway)),
-        ("careless commands", lambda t: careless.commands_end_in_a_sentence(ground, t, halfway)),
-        ("pipes and devices as any file", lambda t: streams.every_option_ends(ground, t, halfway)),
-        ("pipes and escapes in a run's folder", lambda t: careless.pipes_are_not_waited_for(ground, t, halfway)),
         ("two runs on one folder", lambda t: faults.two_runs_on_one_folder(ground, t, halfway)),
-        ("standard streams of every command", lambda t: listeners.every_command_ends(ground, t, halfway)),
-        ("standard streams closed, full, or without a reader", lambda t: faults.nobody_listens(ground, t)),
+        ("standard error full, or without a reader", lambda t: faults.nobody_listens(ground, t)),
     ]
     if faults.can_mount(ground):
         plan += [
@@ -255,39 +189,6 @@ def plan_faults(ground: Ground, halfway: Path, share: float, draw: random.Random
     else:
         print("skipped: full and read-only file systems (mounting one needs root)", flush=True)
     return plan
-
-
-def plan_folders(ground: Ground, halfway: Path, operations: int, share: float, draw: random.Random) -> list[Entry]:
-    """Folders that are moved, replaced, linked or edited."""
-    numbers = sorted(draw.sample(range(1, operations + 1), max(1, round(share * operations))))
-
-    def replace(tally: Tally) -> None:
-        for number in numbers:
-            folders.another_run_in_its_place(ground, tally, halfway, number, draw.choice(folders.FATES))
-
-    return [
-        ("another run in the run's place, at each operation", replace),
-        ("checkpoints of two runs", lambda t: folders.mixed_checkpoints_are_refused(ground, t, halfway)),
-        ("links in a run's folder", lambda t: folders.links_lead_nowhere(ground, t, halfway)),
-        ("checkpoints of earlier versions", lambda t: folders.old_checkpoints_are_used(ground, t, halfway)),
-    ]
-
-
-def plan_slippery(ground: Ground, halfway: Path, share: float, seed: int) -> list[Entry]:
-    """Commands on a file system and by a clock that misbehave."""
-    if reason := slippery.why_not():
-        print(f"skipped: file systems that misbehave ({reason})", flush=True)
-        return []
-
-    trials = max(6, round(share * 120))
-
-    def part(name: str) -> Entry:
-        return name, lambda tally: tally.add(*slippery.tried(ground, halfway, [name], trials, seed))
-
-    def tree(tally: Tally) -> None:
-        tally.add(soak.tried(ground.folder, max(20, round(share * 400)), seed))
-
-    return [*(part(name) for name in slippery.PARTS), ("starts, stops, kills, … in one tree, with faults", tree)]
 
 
 def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random) -> list[Entry]:
@@ -308,20 +209,9 @@ def plan_fuzz(ground: Ground, halfway: Path, examples: int, draw: random.Random)
         ("fuzz: damaged token ids", lambda t: fuzz.prepared(folder, t, of(0.03), draw, model)),
         ("fuzz: damaged and forged checkpoints", lambda t: fuzz.damaged_files(folder, t, of(0.12), draw)),
         ("fuzz: configurations", lambda t: fuzz.configurations(folder, t, of(0.12), draw)),
-        ("fuzz: command lines", lambda t: fuzz.command_lines(t, of(0.06), draw)),
         ("fuzz: logs", lambda t: fuzz.logs(folder, t, of(0.08), draw)),
         ("fuzz: lines through the translator", lambda t: fuzz.translations(t, of(0.04), draw, halfway)),
         ("fuzz: files through translate.py, in process", lambda t: fuzz.translate_commands(t, of(0.02), draw, halfway)),
-        ("fuzz: every command line", lambda t: forged.command_lines(ground, t, of(2), draw, halfway)),
-        *(
-            (
-                f"fuzz: forged run folders, five commands each, {part}/4",  # parts run in processes of their own
-                lambda t: forged_folders.run_folders(ground, t, of(0.25), draw, halfway),
-            )
-            for part in range(1, 5)
-        ),
-        ("fuzz: messages without the token, to rank 0", lambda t: strangers.strangers_are_ignored(t, examples, draw)),
-        ("fuzz: the translate.py command", lambda t: fuzz.real_commands(t, of(0.001), draw, halfway)),
     ]
 
 

@@ -19,10 +19,9 @@ from minitf.storage.checkpoints import DamagedCheckpointError, verify
 from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import CONFIG_NAME, ENVIRONMENT_NAME, LOG_NAME, VOCABULARY_NAME, RunDirectory
 from tests.helpers.runs import Child, Ground, call, check, flip, start_or_resume
-from tests.torture.kills import Tally, check_one_error, program
+from tests.torture.kills import PROGRAM, Tally, check_one_error
 
 HALFWAY = 9  # steps; the last checkpoint is off the schedule then
-NOBODY = 65534
 
 Harm = Callable[[Path], None]
 
@@ -298,46 +297,6 @@ def read_only_disk(ground: Ground, tally: Tally, halfway: Path) -> None:
             finish(ground, run)
 
 
-PROTECTED = ("", "checkpoints", "data/train", "log.jsonl", "config.json")
-
-
-def no_permission(ground: Ground, tally: Tally, halfway: Path, names: Sequence[str] = PROTECTED) -> None:
-    """A part of the run without write permission; as root, the run itself is given to an unprivileged user."""
-    for name in names:
-        run = copy_of(ground, halfway)
-        if name == "data/train":
-            (run / name / "prepared.json").unlink()
-        with tally.trial(name or "the folder of the run"):
-            modes = set_modes(run, name)
-
-            def work(run: Path = run) -> int:
-                if os.getuid() == 0:
-                    os.setgid(NOBODY)
-                    os.setuid(NOBODY)
-                return call(["--resume", str(run), *last_steps(ground)])
-
-            if name == "config.json":  # it is replaced, not written to
-                check(ground.child(work) == 0, ground.said)
-            else:
-                check_one_error(ground, ground.child(work), "Permission denied")
-            for path, mode in modes.items():
-                if path.exists():  # old checkpoints go
-                    path.chmod(mode)
-            finish(ground, run)
-
-
-def set_modes(run: Path, closed: str) -> dict[Path, int]:
-    """Give a run to an unprivileged user, with one part read-only; return the modes to restore."""
-    paths = [run, *run.rglob("*")]
-    modes = {path: path.stat().st_mode for path in paths}
-    for path in paths:
-        if os.getuid() == 0:
-            os.chown(path, NOBODY, NOBODY)
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    (run / closed).chmod(0o555 if (run / closed).is_dir() else 0o444)
-    return modes
-
-
 # ---- Others ------------------------------------------------------------------------------------------------------
 
 
@@ -358,7 +317,7 @@ def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
     try:
         for argv in (["--resume", str(run)], [*ground.flags, "--output", str(run)]):
             with tally.trial(argv[0]):
-                check_one_error(ground, ground.child(lambda argv=argv: call(argv)), "is in use by process")
+                check_one_error(ground, ground.child(lambda argv=argv: call(argv)), "is in use by another process")
     finally:
         os.write(release, b"x")
         first.wait()
@@ -369,12 +328,12 @@ def two_runs_on_one_folder(ground: Ground, tally: Tally, halfway: Path) -> None:
         finish(ground, run)
 
 
-ENDINGS = ("<&- >&- 2>&-", "2>&1 | true", "2>&-", ">&-", "2>/dev/full")
+ENDINGS = ("2>&1 | true", "2>/dev/full")
 
 
 def nobody_listens(ground: Ground, tally: Tally, endings: Sequence[str] = ENDINGS) -> None:
-    """Standard streams closed or full, or a reader that leaves: training ends with the same result."""
-    command = " ".join([f"'{sys.executable}' -W error '{program()}'", *(f"'{flag}'" for flag in ground.flags)])
+    """A reader of the messages that leaves, or a full disk for them: training ends with the same result."""
+    command = " ".join([f"'{sys.executable}' -W error '{PROGRAM}'", *(f"'{flag}'" for flag in ground.flags)])
     for ending in endings:
         run = ground.new()
         with tally.trial(ending):

@@ -12,8 +12,6 @@ import json
 import os
 import random
 import struct
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,8 +25,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from minitf.app import translate
-from minitf.app.train import parse_train_args
-from minitf.app.translate import parse_translate_args
 from minitf.app.translate_text import StdinLines
 from minitf.config import PRESETS
 from minitf.data.prepared import PreparedCorpus, prepare
@@ -42,8 +38,8 @@ from minitf.system.process import run_command
 from minitf.training.state import TrainState
 from minitf.translation.translator import Translator
 from tests.helpers.runs import check
-from tests.torture.hostile import BYTES, JSON, LINE, NOT_UTF8, SPECIAL, TEXT, damaged, number_of_lines
-from tests.torture.kills import Tally, program
+from tests.torture.hostile import BYTES, JSON, LINE, TEXT, damaged, number_of_lines
+from tests.torture.kills import Tally
 
 SLOW_S = 20.0
 """CPU time far above that of any input here: an input that takes longer counts as a hang."""
@@ -316,31 +312,6 @@ def configurations(folder: Path, tally: Tally, examples: int, draw: random.Rando
     survive(tally, examples, draw, files, trial)
 
 
-def command_lines(tally: Tally, examples: int, draw: random.Random) -> None:
-    """Any words after train.py and translate.py are a configuration or a UserError."""
-    flags = [
-        "--resume",
-        "--output",
-        "--preset",
-        "--max-steps",
-        "--model.d-model",
-        "--seed",
-        "--train",
-        "--alpha",
-        "--",
-        "-x",
-    ]
-    values = ["tiny", "none", "-1", "1e400", "nan", "0", "99999999999999999999"]
-    words = st.sampled_from(flags) | st.sampled_from(values) | TEXT
-
-    def trial(argv: list[str]) -> None:
-        for parse in (parse_train_args, parse_translate_args):
-            with suppress(UserError):
-                parse(argv)
-
-    survive(tally, examples, draw, st.lists(words, max_size=5), trial)
-
-
 def logs(folder: Path, tally: Tally, examples: int, draw: random.Random) -> None:
     """A log with any content can be opened, appended to, truncated to its old length, and read or refused."""
     path = folder / "log.jsonl"
@@ -414,20 +385,3 @@ def translate_commands(tally: Tally, examples: int, draw: random.Random, run: Pa
 
 
 SHORT = ["--max-extra-length", "1", "--beam", "1", "--threads", "1", "--quiet"]
-
-
-def real_commands(tally: Tally, examples: int, draw: random.Random, run: Path) -> None:
-    """translate.py as a command, from pipe to pipe; one input is a line of a megabyte."""
-    texts = [b"the cat " * 125_000, b"x" * 50_000, "語".encode() * 20_000, b"\x00" * 50_000, b"\xff" * 9 + b"\n"]
-    texts += [" ".join(SPECIAL).replace("\n", " ").encode() + b"\na\n\n\nb"]
-    while len(texts) < examples:
-        texts.append(
-            b"".join(draw.choice([*NOT_UTF8, b"\n", b"\r\n", *(each.encode() for each in SPECIAL)]) for _ in range(99))
-        )
-    for number, data in enumerate(texts[:examples]):
-        with tally.trial(f"input {number}"):
-            command = [sys.executable, "-W", "error", program().with_name("translate.py"), run]
-            data = data.decode(errors="replace").encode()
-            done = subprocess.run([*command, *SHORT], input=data, capture_output=True, timeout=600, check=False)
-            check(done.returncode == 0, done.stderr.decode(errors="replace"))
-            check(number_of_lines(done.stdout) == number_of_lines(data), "lines are lost")

@@ -1,4 +1,4 @@
-"""Runs that are killed, fail or are stopped at each file operation, each import, or a random instant; then resumed."""
+"""Runs that are killed, fail or are stopped at each file operation, or at a random instant; then resumed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from additions.pages import run_page
-from minitf.system.files import os_errors_explained
-from minitf.system.writing import ReportingFile
+from minitf.storage import log
+from minitf.system import writing
 from tests.helpers.runs import Ground, call, check, start_or_resume
 
-OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
-"""The functions of `os` that change files."""
+OPERATIONS = ("open", "fsync", "chmod", "rename", "replace", "unlink", "mkdir", "rmdir")
+"""The functions of `os` that change files, beside the methods of the files that `atomic_write` and a log open."""
 
 Deed = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
@@ -85,15 +85,21 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
     for name in OPERATIONS:
         function = getattr(os, name)
         setattr(os, name, act := wrapped(function))
-        if function in os.supports_dir_fd:  # else names in open folders would be taken for unknown here, as on Windows
+        if function in os.supports_dir_fd:  # else `shutil.rmtree` would take it for one that knows no open folders
             os.supports_dir_fd.add(act)
-    raw_write = wrapped(io.FileIO.write)
 
-    def write(file: Any, data: Any) -> int:
-        with os_errors_explained(file._action, file._kind):
-            return raw_write(file, data)
+    class Raw(io.FileIO):
+        write = wrapped(io.FileIO.write)
+        truncate = wrapped(io.FileIO.truncate)
 
-    ReportingFile.write = write  # type: ignore[method-assign]
+    def counted_open(path: Any, mode: str, buffering: int = -1, **text: Any) -> Any:
+        raw = wrapped(Raw)(path, mode.replace("b", ""))
+        if buffering == 0:
+            return raw
+        return io.TextIOWrapper(io.BufferedWriter(raw), **text) if text else io.BufferedWriter(raw)
+
+    for module in (writing, log):
+        module.open = counted_open  # type: ignore[attr-defined]
     return numbers
 
 
@@ -201,104 +207,22 @@ def stop_at(ground: Ground, tally: Tally, number: int, first: signal.Signals, se
         ground.finish(run)
 
 
-# ---- At every import ---------------------------------------------------------------------------------------------
-
-ASKING = """
-import os, runpy, signal, sys
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
-number, at, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-
-class Asking:
-    # sends this process a signal at the start of import number `at`
-    count = 0
-
-    def find_spec(self, name, path=None, target=None):
-        if self.count or name == "minitf.app.command_line":  # earlier imports are those of Python itself
-            self.count += 1
-            if self.count == at:
-                os.kill(os.getpid(), number)
-
-sys.meta_path.insert(0, asking := Asking())
-sys.argv[:] = sys.argv[3:]
-try:
-    runpy.run_path(program, run_name="__main__")
-finally:
-    if not at:
-        print(asking.count, file=sys.stderr)
-"""
-
-
-def ask_at_import(ground: Ground, name: str, argv: Sequence[str], number: int, at: int) -> int:
-    """Run a program that gets a signal at import number `at` (0: never; it prints their number); return its status."""
-    which = program().with_name(name)
-    words = [sys.executable, "-W", "error", "-c", ASKING, str(int(number)), str(at), str(which), *argv]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
-    ground.said = done.stderr.decode(errors="replace")
-    return done.returncode
-
-
-def stop_at_imports(
-    ground: Ground,
-    tally: Tally,
-    name: str,
-    command: Callable[[], tuple[Sequence[str], Callable[[], object]]],
-    share: float,
-    draw: random.Random,
-) -> None:
-    """Send a program signals at random imports: it ends without a traceback, with the status of the signal.
-
-    command: returns the arguments of the program, and a function to call after it has ended
-    """
-    argv, _ = command()
-    check(ask_at_import(ground, name, argv, 0, 0) == 0, f"counting imports failed: {ground.said}")
-    imports = int(ground.said.splitlines()[-1])
-    for at in sorted(draw.sample(range(1, imports + 1), max(1, round(share * imports)))):
-        number = draw.choice([signal.SIGINT, signal.SIGTERM])
-        argv, then = command()
-        with tally.trial(f"{number.name} at import {at} of {imports}"):
-            check_stopped(ground, ask_at_import(ground, name, argv, number, at), number)
-            then()
-
-
-def check_stopped(ground: Ground, status: int, number: signal.Signals) -> None:
-    """Raises: LostError unless a program ended with the status and the message of a signal."""
-    if status == -number:  # before the handlers are installed, the signal itself ends it
-        check(not ground.said, f"it said {ground.said}")
-        return
-    check(status == 128 + number, f"it ended with {status}: {ground.said}")
-    last = ground.said.splitlines()[-1:]
-    word = "interrupted" if number == signal.SIGINT else "terminated"
-    check(last == [word] or "stopped after step" in last[0], f"it said {ground.said}")
-    check("Traceback" not in ground.said and "Exception" not in ground.said, f"it said {ground.said}")
-
-
 # ---- At random instants ------------------------------------------------------------------------------------------
 
 
-def kill_at_random(
-    ground: Ground,
-    tally: Tally,
-    kills: int,
-    draw: random.Random,
-    command: bool,
-    before_each: Callable[[], float] = lambda: 0.0,
-) -> None:
-    """Kill and resume runs at random instants until they are done; start new ones until `kills` were sent.
-
-    command: run train.py as a command; else in forks, which need no time to start
-    before_each: called before each start; returns the seconds by which that takes longer
-    """
-    start_s = measure_start(ground) if command else 0.0
+def kill_at_random(ground: Ground, tally: Tally, kills: int, draw: random.Random) -> None:
+    """Kill and resume train.py at random instants until it is done; start new runs until `kills` were sent."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import minitf.app.train"], cwd=PROGRAM.parent, check=True)
+    start_s = time.perf_counter() - start
     while tally.tried < kills:
         run = ground.new()
         with tally.trial(f"kills from the {tally.tried + 1}. on"):
             deaths = 0
             while True:
-                longest_s = ground.duration_s + before_each()
                 threads = ["--threads", str(draw.choice([1, 1, 2]))]
-                delay_s = start_s + draw.random() * longest_s * (1 + deaths / 10)  # the machine may be slower now
-                status = killed_after(ground, run, threads, delay_s, command)
+                delay_s = start_s + draw.random() * ground.duration_s * (1 + deaths / 10)  # the machine may be slower
+                status = killed_after(ground, run, threads, delay_s)
                 if status == 0:
                     break
                 check(status == -signal.SIGKILL, f"it ended with {status}: {ground.said}")
@@ -308,23 +232,12 @@ def kill_at_random(
         tally.survived += deaths - 1
 
 
-def measure_start(ground: Ground) -> float:
-    """Return the seconds that train.py takes to start."""
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import minitf.app.train"], cwd=program().parent, check=True)
-    return time.perf_counter() - start
+PROGRAM = Path(__file__).absolute().parents[2] / "train.py"
 
 
-def program() -> Path:
-    return Path(__file__).absolute().parents[2] / "train.py"
-
-
-def killed_after(ground: Ground, run: Path, changes: Sequence[str], delay_s: float, command: bool) -> int:
+def killed_after(ground: Ground, run: Path, changes: Sequence[str], delay_s: float) -> int:
     """Start or resume a run, kill it after `delay_s` unless it has ended; return its status."""
-    argv = start_or_resume(run, ground.flags, *changes)
-    if not command:
-        return ground.child(lambda: call(argv), delay_s)
-    words = [sys.executable, "-W", "error", str(program()), *argv]
+    words = [sys.executable, "-W", "error", str(PROGRAM), *start_or_resume(run, ground.flags, *changes)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         with suppress(subprocess.TimeoutExpired):

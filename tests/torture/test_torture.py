@@ -7,31 +7,14 @@ import pytest
 
 from autograd import random as dropout_masks
 from autograd.fast import cpu_kernels
-from minitf.app.command_line import flags_of
-from minitf.config import RunConfig, TranslateConfig
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
 from minitf.storage.checkpoints import Reader
 from minitf.storage.log import RunLog
 from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
-from tests.helpers.marks import parametrize_some
-from tests.torture import (
-    careless,
-    compiled,
-    faults,
-    folders,
-    forged,
-    forged_folders,
-    fuzz,
-    kills,
-    listeners,
-    slippery,
-    soak,
-    strangers,
-    streams,
-)
-from tests.torture.__main__ import exit_status, report, row, stop_starting, stop_translating, write
+from tests.torture import faults, fuzz, kills
+from tests.torture.__main__ import exit_status, report, row, write
 from tests.torture.kills import Tally
 
 pytestmark = pytest.mark.heavy
@@ -77,18 +60,7 @@ def model(halfway):
 
 @pytest.mark.slow  # test_kills_at_operations has the places
 def test_random_kills(ground, tally, draw):
-    kills.kill_at_random(ground, tally, 2, draw, command=False)
-
-
-@pytest.mark.slow  # what is killed is the same; only the start of Python comes on top
-def test_random_kills_of_the_command(ground, tally, draw):
-    kills.kill_at_random(ground, tally, 1, draw, command=True)
-
-
-@pytest.mark.slow  # test_compiled.py has full and empty caches, and the other tests here the kills
-def test_kills_with_compiled_kernels(ground, tally, draw):
-    pytest.importorskip("numba", reason="needs Numba")
-    compiled.kill_compiled(ground, tally, 2, draw)
+    kills.kill_at_random(ground, tally, 2, draw)
 
 
 def test_kills_at_operations(ground, tally, draw, operations):
@@ -100,15 +72,6 @@ def test_kills_at_operations(ground, tally, draw, operations):
 def test_signals_at_operations(ground, tally, draw, operations):
     for number, first in zip(draw.sample(range(1, operations + 1), 3), kills.SIGNALS, strict=True):
         kills.stop_at(ground, tally, number, first, draw.choice([None, 1]))
-
-
-def test_signals_at_imports(ground, tally, draw, halfway):
-    stop_translating(ground, tally, halfway, 0.003, draw)
-
-
-@pytest.mark.slow  # what catches the signal is the same
-def test_signals_at_imports_of_training(ground, tally, draw):
-    stop_starting(ground, tally, 0.001, draw)
 
 
 def test_failures_of_operations(ground, tally, draw, operations):
@@ -135,7 +98,6 @@ def test_other_damage(ground, tally, draw, halfway):
 @pytest.mark.slow  # test_failures_of_operations has what the system says of such disks
 def test_full_and_closed_disks(ground, tally, draw, halfway):
     faults.full_disk_by_limit(ground, tally, draw, 1, faults.checkpoint_bytes(halfway))
-    faults.no_permission(ground, tally, halfway, ["", "checkpoints"])
     if faults.can_mount(ground):
         faults.full_disk(ground, tally, draw, 1, 2 * faults.checkpoint_bytes(halfway))
         faults.read_only_disk(ground, tally, halfway)
@@ -145,110 +107,8 @@ def test_two_runs(ground, tally, halfway):
     faults.two_runs_on_one_folder(ground, tally, halfway)
 
 
-@pytest.mark.slow  # test_mixed_and_edited_folders has what such a run finds
-def test_another_run_in_its_place(ground, tally, draw, halfway, operations):
-    for fate in folders.FATES:
-        folders.another_run_in_its_place(ground, tally, halfway, draw.randint(10, operations), fate)
-
-
-def test_mixed_and_edited_folders(ground, tally, halfway):
-    folders.mixed_checkpoints_are_refused(ground, tally, halfway)
-    folders.old_checkpoints_are_used(ground, tally, halfway)
-
-
-@pytest.mark.slow  # test_models.py has links in what is packed, and test_files.py those that are written through
-def test_links(ground, tally, halfway):
-    folders.links_lead_nowhere(ground, tally, halfway, folders.LINKED[:3])
-
-
-@pytest.mark.slow  # test_messages.py has what commands say of careless input
-def test_careless_commands(ground, tally, halfway):
-    careless.commands_end_in_a_sentence(ground, tally, halfway, every=5)
-
-
-def test_pipes_and_devices_as_files(ground, tally, halfway):
-    streams.every_option_ends(ground, tally, halfway, every=18)
-
-
-def test_every_option_that_names_a_file_is_tried():
-    words = {word for option in streams.options() for word in option.words}
-    for flag in (*flags_of(RunConfig), *flags_of(TranslateConfig)):
-        if "Path" in str(flag.field.type) and not flag.field.metadata["positional"]:
-            assert flag.name in words
-
-
-@pytest.mark.slow  # test_pipes_and_devices_as_files has pipes in the place of files
-def test_pipes_in_a_run(ground, tally, halfway):
-    careless.pipes_are_not_waited_for(ground, tally, halfway, careless.PIPES[:1])
-
-
-def test_forged_folders_and_command_lines(ground, tally, draw, halfway):
-    forged.command_lines(ground, tally, 12, draw, halfway)
-    forged_folders.run_folders(ground, tally, 2, draw, halfway)
-
-
 def test_streams(ground, tally):
     faults.nobody_listens(ground, tally, faults.ENDINGS[:2])
-
-
-@pytest.mark.slow  # test_streams has the ends of a run's
-def test_streams_of_every_command(ground, tally, halfway):
-    listeners.every_command_ends(ground, tally, halfway, every=29)
-
-
-def test_strangers_at_the_door_of_rank_0(tally, draw):
-    strangers.strangers_are_ignored(tally, 300, draw)
-
-
-# ---- File systems and clocks that misbehave ----------------------------------------------------------------------
-
-needs_library = pytest.mark.skipif(bool(slippery.why_not()), reason=slippery.why_not())
-
-
-@needs_library
-@parametrize_some("part", slippery.PARTS, keep=[slippery.PARTS.index("power failure: what was not flushed is lost")])
-def test_file_systems_that_misbehave(ground, tally, halfway, part):
-    (counted,) = slippery.tried(ground, halfway, [part], 1, SEED)
-    assert counted.tried
-    tally.add(counted)
-
-
-@needs_library
-def test_large_allocations_that_fail(ground, tally, halfway):
-    """One, or all from there on, of each command; the run goes on to the same bits, the output is the same."""
-    (counted,) = slippery.tried(ground, halfway, [slippery.ALLOCATIONS], len(slippery.COMMANDS), SEED)
-    assert counted.tried == len(slippery.COMMANDS)
-    tally.add(counted)
-
-
-@needs_library
-@pytest.mark.parametrize(
-    ("part", "spoilt"),
-    [
-        pytest.param(slippery.LOCKS, "without_owner", marks=pytest.mark.slow),
-        pytest.param("renames that are visible late", "by_listing", marks=pytest.mark.slow),
-        pytest.param("power failure: what was not flushed is lost", "without_flush", marks=pytest.mark.slow),
-        pytest.param("quota, full disk or I/O error at a call", "without_errors", marks=pytest.mark.slow),
-        pytest.param(slippery.ALLOCATIONS, "without_sentence", marks=pytest.mark.slow),
-    ],
-)
-def test_it_notices_what_file_systems_do(ground, halfway, part, spoilt):
-    trials = 70 if spoilt == "by_listing" else 12  # a late listing does harm at few of the calls
-    (counted,) = slippery.tried(ground, halfway, [part], trials, SEED, spoilt)
-    assert counted.lost
-
-
-@needs_library
-@pytest.mark.slow
-def test_a_short_soak(tmp_path, tally):
-    tally.add(soak.tried(tmp_path, 24, SEED))
-
-
-@needs_library
-@pytest.mark.slow
-def test_the_soak_notices_forgotten_moments(tmp_path):
-    lost = soak.tried(tmp_path, 24, SEED, "--spoilt", "without_moments").lost
-    assert any("differs in " in each for each in lost)
 
 
 # ---- Hostile input -----------------------------------------------------------------------------------------------
@@ -269,7 +129,6 @@ def test_hostile_vocabularies(tmp_path, tally, draw, model):
 def test_hostile_files_of_a_run(tmp_path, tally, draw):
     fuzz.damaged_files(tmp_path, tally, 20, draw)
     fuzz.configurations(tmp_path, tally, 20, draw)
-    fuzz.command_lines(tally, 10, draw)
     fuzz.logs(tmp_path, tally, 20, draw)
 
 
@@ -340,7 +199,7 @@ def test_it_notices_a_checkpoint_that_is_not_checked(monkeypatch, ground, halfwa
 
 
 def test_it_notices_a_lock_that_does_not_hold(monkeypatch, ground, halfway):
-    monkeypatch.setattr("minitf.system.portable.fcntl.flock", lambda descriptor, operation: None)
+    monkeypatch.setattr("filelock.FileLock.acquire", lambda lock, timeout: None)
     lost = lost_of(lambda tally: faults.two_runs_on_one_folder(ground, tally, halfway))
     assert any("--resume" in each for each in lost)
 

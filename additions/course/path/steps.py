@@ -15,7 +15,7 @@ from pathlib import Path
 
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.files import os_errors_explained, read_small_file
-from minitf.system.writing import atomic_write, make_folder
+from minitf.system.writing import atomic_write
 
 GIVEN = Path(__file__).parent / "given"
 FILES = ("engine", "ops", "model", "train", "search")
@@ -81,7 +81,7 @@ def find_step(word: str) -> Step:
 
 def hand_out(step: Step, folder: Path) -> Path:
     """Append what is given of a step to the learner's file, which it begins if need be; return its path."""
-    make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{step.file}.py"
     with os_errors_explained(f"look at {path}"):
         text = read_small_file(path).decode("utf-8-sig") if path.exists() else BEGINNINGS[step.file]

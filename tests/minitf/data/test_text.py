@@ -1,11 +1,9 @@
 """Lines are cut at \\n and nowhere else; bad input is named; files appear whole or not at all."""
 
 import contextlib
-import errno
 import gzip
 import io
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -17,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.app.translate_text import READ_BYTES, StdinLines
-from minitf.data import text
 from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
-from minitf.system.writing import write_atomically
-from tests.helpers.patching import record_flushes
+from minitf.system.writing import atomic_write
 
 # Everything that some other notion of a line would cut at, or that a careless reader would drop.
 ODD_CHARACTERS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\0\x01\ufeff\u200b\u00a0\u0301\u05d0\u202e😀👩‍👩‍👧\t ▁"
@@ -50,7 +46,7 @@ def test_any_text_survives_writing_and_reading(tmp_path_factory, sentences):
     path = tmp_path_factory.mktemp("text") / "lines.txt"
     # The first character of a file cannot be told from a byte order mark, nor the end of a line from \r\n.
     sentences = [sentence.lstrip("\ufeff").rstrip("\r") for sentence in sentences]
-    with write_atomically(path) as file:
+    with atomic_write(path, "w") as file:
         for sentence in sentences:
             file.write(sentence + "\n")
     assert list(read_lines(path)) == sentences
@@ -159,15 +155,6 @@ def test_unreadable_paths(tmp_path, name, reason):
         list(read_lines(tmp_path / name))
 
 
-def test_a_file_we_may_not_read(tmp_path, monkeypatch):
-    def refuse(path, *args, **kwargs):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-    monkeypatch.setattr(text, "open_text", refuse)  # chmod does not stop root, who runs some test machines
-    with pytest.raises(UserError, match="Permission denied; check the permissions"):
-        list(read_lines(write(tmp_path / "secret", "a\n")))
-
-
 def test_broken_compressed_files(tmp_path):
     whole = gzip.compress(b"a few words\n" * 1000)
     with pytest.raises(UserError, match="ends too early"):
@@ -222,122 +209,6 @@ def test_chunks_hold_everything_in_order_and_no_more_than_asked(items, max_items
     assert all(sum(map(len, chunk[:-1])) < max_characters for chunk in chunks)
     full = [len(chunk) == max_items or sum(map(len, chunk)) >= max_characters for chunk in chunks]
     assert all(full[:-1])
-
-
-# ---- writing -------------------------------------------------------------------------------------
-
-
-def test_line_ends_are_written_as_they_are(tmp_path):
-    with write_atomically(tmp_path / "out") as file:
-        file.write("a\r\u2028é\n")
-    assert (tmp_path / "out").read_bytes() == "a\r\u2028é\n".encode()
-
-
-def test_binary_writing(tmp_path):
-    with write_atomically(tmp_path / "out", binary=True) as file:
-        file.write(b"\r\n\xff")
-    assert (tmp_path / "out").read_bytes() == b"\r\n\xff"
-
-
-def test_nothing_is_seen_before_the_end_and_nothing_remains_after_a_failure(tmp_path):
-    path = write(tmp_path / "out", "old")
-    with pytest.raises(KeyboardInterrupt), write_atomically(path) as file:  # noqa: PT012
-        file.write("new" * 100_000)
-        file.flush()
-        assert path.read_text() == "old"
-        raise KeyboardInterrupt
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-    with write_atomically(path) as file:
-        file.write("new")
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_file_and_folder_are_synced_around_the_rename(tmp_path, monkeypatch):
-    done = record_flushes(monkeypatch, tmp_path)
-    with write_atomically(tmp_path / "out") as file:
-        file.write("abc")
-    assert done == ["flush 3 bytes", "rename", "flush folder"]
-
-
-def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(tmp_path):
-    path = write(tmp_path / "old", "")
-    path.chmod(0o604)
-    before = os.umask(0o027)
-    try:
-        for name in ("old", "new"):
-            with write_atomically(tmp_path / name) as file:
-                file.write("x")
-    finally:
-        os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o604
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
-
-
-def test_a_link_keeps_pointing_at_the_file_that_was_rewritten(tmp_path):
-    (tmp_path / "link").symlink_to(write(tmp_path / "file", "old"))
-    with write_atomically(tmp_path / "link", chosen=True) as file:
-        file.write("new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "file").read_text() == "new"
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("missing/out", "there is no directory"), ("folder", "it is a directory"), ("file/out", "there is no directory")],
-)
-def test_unwritable_paths(tmp_path, name, reason):
-    (tmp_path / "folder").mkdir()
-    write(tmp_path / "file", "")
-    with pytest.raises(UserError, match=f"cannot write .*{name}: {reason}"), write_atomically(tmp_path / name):
-        pytest.fail("the block must not be entered")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("size", [1, 1_000_000])
-def test_a_full_device(monkeypatch, size):
-    # Were it ever treated as a file, the rename would replace the machine's device.
-    monkeypatch.setattr(os, "replace", lambda *_, **__: pytest.fail("renamed onto a device"))
-    with (
-        pytest.raises(UserError, match="cannot write /dev/full: No space left"),
-        write_atomically("/dev/full", chosen=True) as file,
-    ):
-        file.write("x" * size)
-    with pytest.raises(UserError, match="cannot write /dev/full: it is a device"), write_atomically("/dev/full"):
-        pytest.fail("the block must not be entered")
-
-
-def test_a_device_is_written_to_and_stays_a_device(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    received = []
-    reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_text()))
-    reader.start()
-    with write_atomically(tmp_path / "pipe", chosen=True) as file:
-        file.write("x\n")
-    reader.join(10)
-    assert received == ["x\n"]
-    assert (tmp_path / "pipe").is_fifo()
-
-
-@pytest.mark.parametrize("size", [200_000, 20_000_000])
-def test_a_full_disk_leaves_the_old_file_alone(tmp_path, size):
-    path = write(tmp_path / "out", "old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # a limit on one file stands in for a full disk
-    try:
-        with pytest.raises(UserError, match=r"cannot write .*out: File too large"), write_atomically(path) as file:
-            file.write("x" * size)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_an_oserror_of_the_block_itself_is_not_blamed_on_the_file(tmp_path):
-    with pytest.raises(BrokenPipeError), write_atomically(tmp_path / "out"):
-        raise BrokenPipeError
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- Standard input ----

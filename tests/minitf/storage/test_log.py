@@ -2,6 +2,7 @@
 
 import math
 import os
+import resource
 import tracemalloc
 
 import numpy as np
@@ -102,28 +103,23 @@ def test_a_line_that_no_run_writes_is_named_and_not_read_whole(tmp_path, end):
     assert peak < 2**20
 
 
-def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
+def test_a_full_disk_leaves_whole_lines(log):
     log.append({"step": 1})
-    write = os.write
-    calls = []
-
-    def half(descriptor, content):
-        calls.append(len(content))
-        if len(calls) > 1:
-            raise OSError(28, "No space left on device")
-        return write(descriptor, content[:4])
-
-    monkeypatch.setattr(os, "write", half)
-    with pytest.raises(UserError, match=r"cannot write .*log.jsonl: No space left on device; free some space"):
-        log.append({"step": 2})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.offset + 4, hard))  # stands in for a full disk
+    try:
+        with pytest.raises(UserError, match=r"cannot write .*log.jsonl: File too large; increase the limit"):
+            log.append({"step": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert log.path.read_bytes() == b'{"step": 1}\n'
 
 
-def test_a_line_written_in_parts_is_whole(log, monkeypatch):
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
-    log.append({"step": 1, "loss": 2.5})
-    assert read_log(log.path) == [{"step": 1, "loss": 2.5}]
+def test_a_log_that_is_another_file_too_is_not_changed(log, tmp_path):
+    log.append({"step": 1})
+    os.link(log.path, tmp_path / "backup")
+    with pytest.raises(UserError, match=r"has another name \(a hard link\), whose content would change"):
+        RunLog(log.path)
 
 
 def test_sync_reaches_the_disk(log, monkeypatch):
@@ -153,5 +149,5 @@ def test_a_closed_log_says_so(tmp_path):
     log = RunLog(tmp_path / "a")
     log.close()
     log.close()
-    with pytest.raises(ValueError, match="is closed"):
+    with pytest.raises(ValueError, match="closed file"):
         log.append({})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.errors import UserError
-from minitf.storage.locked_run import LockedRun
+from minitf.storage.locked_run import LockedRun, is_training
 from minitf.storage.run_directory import RunDirectory, load_config, save_config
 
 CONFIG = replace(RunConfig(), max_steps=7)
@@ -73,7 +73,7 @@ def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("deadly", range(1, 17))
+@pytest.mark.parametrize("deadly", range(1, 13))
 def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, deadly):
     with LockedRun.create(tmp_path, CONFIG) as run:
         run.vocabulary_path.write_text("of the first try")
@@ -82,7 +82,7 @@ def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, de
 import os, signal
 from pathlib import Path
 from minitf.config import RunConfig
-from minitf.storage.locked_run import LockedRun
+from minitf.storage.locked_run import LockedRun, is_training
 count = 0
 def dying(act):
     def counted(*arguments, **options):
@@ -98,7 +98,7 @@ LockedRun.create(Path({str(tmp_path)!r}), RunConfig())
 """
     ended = subprocess.run([sys.executable, "-c", program], check=False)
     assert ended.returncode in (-signal.SIGKILL, 0)
-    assert (ended.returncode == 0) == (deadly == 16)  # all of them have been tried
+    assert (ended.returncode == 0) == (deadly == 12)  # all of them have been tried
     with LockedRun.create(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
@@ -121,10 +121,10 @@ def test_files_of_someone_else_are_not_cleared_away(tmp_path, own):
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
     LockedRun.create(tmp_path, CONFIG).close()
-    for name in (".config.json.01234567.partial", ".test.hypotheses.89abcdef.partial", ".notes.txt.01234567.partial"):
+    for name in (".config.json.01234567.partial", ".test.hypotheses.89abcdef.partial"):
         (tmp_path / name).write_text("half")
     LockedRun.resume(tmp_path, CONFIG).close()
-    assert sorted(os.listdir(tmp_path)) == [".notes.txt.01234567.partial", "config.json", "environment.json", "lock"]
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
 
 
 def test_parts_of_a_run_are_refused(tmp_path):
@@ -186,7 +186,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from minitf.config import RunConfig
-from minitf.storage.locked_run import LockedRun
+from minitf.storage.locked_run import LockedRun, is_training
 run = LockedRun.{verb}(Path(sys.argv[1]), RunConfig())
 print("held", flush=True)
 time.sleep(60)
@@ -206,27 +206,24 @@ def holder(tmp_path):
     process.stdout.close()
 
 
-def test_a_second_process_is_refused_and_told_of_the_first(tmp_path, holder):
-    message = f"^{tmp_path} is in use by process {holder.pid} on .*; wait until it has ended, or give another --output$"
+def test_a_second_process_is_refused(tmp_path, holder):
+    message = f"^{tmp_path} is in use by another process; wait until it has ended, or give another --output$"
     for verb in (LockedRun.create, LockedRun.resume):
         with pytest.raises(UserError, match=message):
             verb(tmp_path, CONFIG)
     assert RunDirectory.open(tmp_path).config() == RunConfig()  # reading is free, and nothing was written
-    ended = subprocess.run(
-        [sys.executable, "-c", HOLDER.format(verb="resume"), str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert f"is in use by process {holder.pid}" in ended.stderr
+    assert is_training(RunDirectory(tmp_path))
 
 
 def test_a_killed_process_leaves_no_lock(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with LockedRun.resume(tmp_path, CONFIG) as run:
-        assert f"process {os.getpid()} " in (run.path / "lock").read_text()
+    assert not is_training(RunDirectory(tmp_path))
+    LockedRun.resume(tmp_path, CONFIG).close()
 
 
 def test_the_lock_ends_with_the_block(tmp_path):
-    with LockedRun.create(tmp_path, CONFIG), pytest.raises(UserError, match=f"in use by process {os.getpid()} on"):
+    with LockedRun.create(tmp_path, CONFIG), pytest.raises(UserError, match="in use by another process"):
         LockedRun.resume(tmp_path, CONFIG)
     LockedRun.resume(tmp_path, CONFIG).close()
 

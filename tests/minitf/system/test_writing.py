@@ -1,221 +1,259 @@
-"""A held folder is written through its descriptor: never where its path has come to lead, never through a link."""
+"""Whole files and folders or none, and locks."""
 
+import errno
+import gc
+import inspect
 import itertools
 import os
+import resource
 import shutil
-from contextlib import closing
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from minitf.errors import UserError
-from minitf.storage.log import RunLog
-from minitf.system.new_folders import new_folder
-from minitf.system.writing import (
-    HeldFolder,
-    atomic_write,
-    clear_away,
-    delete,
-    exclusive_lock,
-    is_held,
-    make_folder,
-    open_own_file,
-    opened,
-    remove_leftovers,
-    rename,
-)
+from minitf.system import files
+from minitf.system.writing import atomic_write, locked, new_folder, remove_leftovers
 from tests.helpers.patching import record_flushes
 
-OPERATIONS = ("open", "write", "fsync", "fchmod", "rename", "replace", "unlink", "ftruncate", "mkdir", "rmdir")
+SYSTEM = Path(files.__file__).parent
 
 
-@pytest.fixture
-def held(tmp_path):
-    (tmp_path / "run" / "inner").mkdir(parents=True)
-    (tmp_path / "run" / "inner" / "old").write_text("old")
-    folder = HeldFolder(tmp_path / "run", "lock")
-    folder.hold("me")
-    yield folder
-    folder.close()
+def names(folder):
+    return sorted(os.listdir(folder))
 
 
-def write(path):
+def test_the_file_appears_only_at_the_end(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
     with atomic_write(path) as file:
         file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["a"]
 
 
-def append(path):
-    with opened(path.parent) as folder:
-        os.close(open_own_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, folder))
+@pytest.mark.parametrize("error", [BrokenPipeError(), KeyboardInterrupt(), ZeroDivisionError()])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def write():
+        with atomic_write(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
 
 
-def log(path):
-    with RunLog(path) as file:
-        file.append({"step": 1})
+class InterruptAt:
+    """Inside its `with` block, Ctrl-C at the n-th place: a line of minitf/system or contextlib.py, or its return.
+
+    A generator that yields is none of these places, as Python looks for signals only after that. No garbage is
+    collected meanwhile: finalizers would be counted by chance, and Python swallows what is raised in them.
+    """
+
+    def __init__(self, number, path):
+        self.left, self.path, self.content = number, path, None
+
+    def __enter__(self):
+        self._previous, self._collects = sys.gettrace(), gc.isenabled()
+        gc.disable()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._previous)
+        if self._collects:
+            gc.enable()
+
+    def _trace(self, frame, event, _):
+        place = Path(frame.f_code.co_filename)
+        if place.parent != SYSTEM and place.name != "contextlib.py":
+            return None
+        yields = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event in ("line", "return") and not yields:
+            self.left -= 1
+            if not self.left:
+                self.content = self.path.read_bytes()
+                raise KeyboardInterrupt
+        return self._trace
 
 
-def lock(path):
-    with exclusive_lock(path):
-        pass
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # by Python, if interrupted before we hold it
+def test_an_interrupt_anywhere_leaves_the_old_file_or_the_new_one_and_nothing_else(tmp_path):
+    path = tmp_path / "a"
+    found = Counter()
 
-
-CHANGES = {
-    "write": write,
-    "append": append,
-    "log": log,
-    "lock": lock,
-    "delete": delete,
-    "clear": clear_away,
-    "rename": lambda path: rename(path, "other"),
-    "make": lambda path: make_folder(path.parent / "made"),
-    "clean": lambda path: remove_leftovers(path.parent),
-}
-
-
-def content(folder):
-    return {path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_every_change_works_inside_it(held, change):
-    change(held.path / "inner" / "old")
-    change_twice = held.path / "old"
-    change_twice.write_text("old")
-    change(change_twice)
-
-
-def moved(path):
-    path.rename(path.with_name("elsewhere"))
-
-
-def emptied(path):
-    """Not the folder, but all that is in it: the lock too."""
-    for part in path.iterdir():
-        shutil.rmtree(part) if part.is_dir() else part.unlink()
-
-
-@pytest.mark.parametrize("fate", [moved, shutil.rmtree, emptied])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_nothing_changes_in_a_folder_that_took_its_place(held, fate, change):
-    fate(held.path)
-    (held.path / "inner").mkdir(parents=True)
-    for name in ("lock", "inner/old", "inner/.old.01234567.partial"):
-        (held.path / name).write_text("of another run")
-    before = content(held.path.parent)
-    with pytest.raises(UserError, match=r"was moved, deleted or replaced .*; resume the run from where it is now"):
-        change(held.path / "inner" / "old")
-    assert content(held.path.parent) == before
-
-
-@pytest.mark.parametrize("fate", [moved, shutil.rmtree, emptied])
-@pytest.mark.parametrize("change", [write, append, log, lock, clear_away, make_folder, remove_leftovers])
-@pytest.mark.parametrize("name", ["old", "inner", "inner/old"])
-def test_nothing_changes_in_a_folder_that_takes_its_place_in_the_midst(tmp_path, monkeypatch, fate, change, name):
-    """At each operation on files; the last number is one that is never reached."""
-    for at in itertools.count(1):
-        run = tmp_path / str(at) / "run"
-        make_run_folder(run, b"old")
-        before = {}
-        with monkeypatch.context() as patched, closing(HeldFolder(run, "lock")) as folder:
-            folder.hold("me")
-            numbers = itertools.count(1)
-
-            def wrapped(function, numbers=numbers, at=at, run=run, before=before):
-                def act(*arguments, **options):
-                    if next(numbers) == at:
-                        fate(run)
-                        make_run_folder(run, b"of another run")
-                        before.update(content(run))
-                    return function(*arguments, **options)
-
-                return act
-
-            for each in OPERATIONS:
-                patched.setattr(os, each, wrapped(getattr(os, each)))
-            said = "resume the run from where it is now"
-            try:
-                change(run / name)
-            except UserError as error:
-                said = str(error)
-            except OSError:
-                said = "of the file, which is a folder or is not there"
-        if not before:
-            return
-        assert "resume the run from where it is now" in said, f"operation {at}"
-        assert content(run) == before, f"operation {at}"
-
-
-def make_run_folder(run, text):
-    """What `change` may be called with is there, except the lock, whose absence would be told in another way."""
-    (run / "inner" / "old").parent.mkdir(parents=True, exist_ok=True)
-    for name in ("lock", "old", "inner/old", "inner/.old.01234567.partial"):
-        (run / name).write_bytes(text)
-
-
-def test_a_file_is_not_renamed_into_a_folder_that_took_its_place_while_it_was_written(held):
-    path = held.path / "inner" / "old"
-
-    def slowly():
+    def write():
         with atomic_write(path) as file:
             file.write(b"new")
-            moved(held.path)
-            (held.path / "inner").mkdir(parents=True)
 
-    with pytest.raises(UserError, match="no longer the directory that this process has locked"):
-        slowly()
-    assert os.listdir(held.path / "inner") == []
-    assert content(held.path.with_name("elsewhere") / "inner") == {
-        held.path.with_name("elsewhere") / "inner" / "old": b"old"
-    }
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("absolute", [True, False])
-def test_no_folder_that_is_a_link_is_followed(held, change, absolute):
-    outside = held.path.parent / "outside"
-    (held.path / "inner").rename(outside)
-    (outside / ".old.01234567.partial").write_text("half")
-    (held.path / "inner").symlink_to(outside if absolute else "../outside")
-    before = content(outside)
-    with pytest.raises(UserError, match=r"inner is a symbolic link, and a run writes to nothing outside its folder"):
-        change(held.path / "inner" / "old")
-    assert content(outside) == before
+    for number in itertools.count(1):
+        path.write_bytes(b"old")
+        try:
+            with InterruptAt(number, path) as interrupt:
+                write()
+        except KeyboardInterrupt:
+            pass
+        assert names(tmp_path) == ["a"], f"interrupted at place {number}"
+        if interrupt.left > 0:
+            break
+        assert path.read_bytes() == interrupt.content, f"interrupted at place {number}"  # a renamed file stays
+        found[interrupt.content] += 1
+    assert path.read_bytes() == b"new"
+    assert set(found) == {b"old", b"new"}
+    assert min(found.values()) > 10, found
 
 
-@pytest.mark.parametrize("change", [write, append, lock, delete])
-@pytest.mark.parametrize("dangling", [False, True])
-def test_no_file_that_is_a_link_is_followed(held, change, dangling):
-    outside = held.path.parent / "outside"
-    if not dangling:
-        outside.write_text("precious")
-    (held.path / "inner" / "link").symlink_to(outside)
-    if change in (append, lock):  # files that are changed in place
-        with pytest.raises(UserError, match=r"link is a symbolic link"):
-            change(held.path / "inner" / "link")
-    else:
-        change(held.path / "inner" / "link")
-        assert not (held.path / "inner" / "link").is_symlink()
-    assert outside.exists() != dangling
-    assert dangling or outside.read_text() == "precious"
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_disk_that_fails_late_leaves_the_old_file(tmp_path, monkeypatch, step):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(UserError, match=r"cannot write .*a: Input/output"), atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
 
 
-@pytest.mark.parametrize("change", [append, lock])
-def test_files_that_are_something_else_as_well_are_not_changed_in_place(held, change):
-    os.link(held.path / "inner" / "old", held.path.parent / "backup")
-    with pytest.raises(UserError, match=r"old has 2 names \(hard links\)"):
-        change(held.path / "inner" / "old")
-    os.mkfifo(held.path / "pipe")
-    with pytest.raises(UserError, match="pipe is not a regular file"):  # opening it would wait for a reader
-        change(held.path / "pipe")
+def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(tmp_path, monkeypatch):
+    done = record_flushes(monkeypatch, tmp_path)
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"12345")
+    assert done == ["flush 5 bytes", "rename", "flush folder"]
 
 
-def test_after_its_end_paths_are_paths(held):
-    assert is_held(held.path / "inner" / "old")
-    assert not is_held(held.path.with_name("run2"))
-    again = HeldFolder(held.path, "lock")
-    again.hold("me")
-    again.close()
-    assert is_held(held.path)
+def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    program = f"""
+import os, signal, pathlib
+from minitf.system.writing import atomic_write
+os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+with atomic_write(pathlib.Path({str(path)!r})) as file:
+    file.write(b"new")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    assert len(names(tmp_path)) == 2
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["a"]
+
+
+def test_only_leftovers_are_removed(tmp_path):
+    kept = ["a", ".a.partial", "a.12345678.partial", ".12345678.partial", ".a.1234567g.partial"]
+    for name in [*kept, ".a.12345678.partial", ".a b\n.0000ffff.partial"]:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == sorted(kept)
+
+
+def test_a_failing_write_deep_in_a_buffer_is_told_by_the_name_of_the_action(tmp_path):
+    class KeepingError(UserError):
+        pass
+
+    def write():
+        with atomic_write(tmp_path / "a", action="keep it", kind=KeepingError) as file:
+            file.write(bytes(100_001))
+            file.seek(0)  # empties the buffer
+            pytest.fail("the buffer was not written")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(KeepingError, match="cannot keep it: File too large"):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == []
+
+
+def test_line_ends_are_written_as_they_are(tmp_path):
+    with atomic_write(tmp_path / "out", "w") as file:
+        file.write("a\r\u2028é\n")
+    assert (tmp_path / "out").read_bytes() == "a\r\u2028é\n".encode()
+
+
+def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(tmp_path):
+    path = tmp_path / "old"
+    path.touch()
+    path.chmod(0o604)
+    before = os.umask(0o027)
+    try:
+        for name in ("old", "new"):
+            with atomic_write(tmp_path / name, "w") as file:
+                file.write("x")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o604
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_keeps_pointing_at_the_file_that_was_rewritten(tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with atomic_write(tmp_path / "link", "w", chosen=True) as file:
+        file.write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_a_link_that_the_user_has_not_named_is_replaced(tmp_path):
+    (tmp_path / "outside").write_text("precious")
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    with atomic_write(tmp_path / "link", "w") as file:
+        file.write("new")
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "outside").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("missing/out", "No such file or directory"), ("folder", "it is a directory"), ("file/out", "Not a directory")],
+)
+def test_unwritable_paths(tmp_path, name, reason):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=f"cannot write .*{name}: {reason}"), atomic_write(tmp_path / name, "w"):
+        pytest.fail("the block must not be entered")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_a_full_device(monkeypatch, size):
+    # Were it ever treated as a file, the rename would replace the machine's device.
+    monkeypatch.setattr(os, "replace", lambda *_, **__: pytest.fail("renamed onto a device"))
+    with (
+        pytest.raises(UserError, match="cannot write /dev/full: No space left"),
+        atomic_write("/dev/full", "w", chosen=True) as file,
+    ):
+        file.write("x" * size)
+
+
+def test_a_device_is_written_to_and_stays_a_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    received = []
+    reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    with atomic_write(tmp_path / "pipe", "w", chosen=True) as file:
+        file.write("x\n")
+    reader.join(10)
+    assert received == ["x\n"]
+    assert (tmp_path / "pipe").is_fifo()
 
 
 # ---- Folders that are new ----
@@ -260,9 +298,9 @@ def test_what_was_renamed_is_not_deleted_after_a_later_error(tmp_path, monkeypat
         raise OSError(5, "Input/output error")
 
     deleted = []
-    monkeypatch.setattr("minitf.system.new_folders.sync_folder", fail)
+    monkeypatch.setattr("minitf.system.writing.sync_folder", fail)
     monkeypatch.setattr(shutil, "rmtree", lambda path, **_: deleted.append(path))
-    with pytest.raises(UserError, match=r"cannot write the folder .*new: Input/output error"):
+    with pytest.raises(UserError, match=r"cannot create the folder .*new: Input/output error"):
         make_new(tmp_path / "new")
     assert deleted == []
     assert (tmp_path / "new" / "a").read_text() == "a"
@@ -283,38 +321,23 @@ def test_what_is_not_a_new_folder_is_refused(tmp_path, monkeypatch, kind):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
-    """The system would refuse the rename, at the end."""
-    (tmp_path / "empty").mkdir()
-    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path / "empty")
-    with pytest.raises(UserError, match=r"empty is a mount point, .*; give a new directory in it"):
-        make_new(tmp_path / "empty")
-    make_new(tmp_path / "empty" / "new")
-    assert [path.name for path in (tmp_path / "empty").iterdir()] == ["new"]
+# ---- Locks ----
 
 
-def test_a_lock_written_in_pieces_is_ones_own(tmp_path, monkeypatch):
-    whole = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[:3], at))
-    with closing(HeldFolder(tmp_path, "lock")) as folder:
-        folder.hold("me")
-        folder.check()
-        assert (tmp_path / "lock").read_bytes() == folder._written
-
-
-def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
-    (tmp_path / "outside").write_text("precious")
-    (tmp_path / "lock").symlink_to(tmp_path / "outside")
-    with pytest.raises(UserError, match="lock is a symbolic link"):
-        HeldFolder(tmp_path, "lock")
-    assert (tmp_path / "outside").read_text() == "precious"
-
-
-def test_a_process_that_wrote_its_name_into_the_lock_has_taken_the_folder(held):
-    """Locks that have no effect, as on some network file systems: the one who came last goes on."""
-    (held.path / "lock").write_text("process 7 on other\n0123\n")
-    before = set(held.path.iterdir())
-    for change in (write, append, lock):
-        with pytest.raises(UserError, match=r"process 7 on other has taken .*run from this process: locks have no"):
-            change(held.path / "new")
-    assert set(held.path.iterdir()) == before
+def test_a_lock_is_held_by_one_and_free_again_after_a_kill(tmp_path):
+    program = f"""
+import os, signal, time
+from pathlib import Path
+from minitf.system.writing import locked
+with locked(Path({str(tmp_path / "lock")!r})):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with locked(tmp_path / "lock", wait_s=0) as held:
+            assert not held
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with locked(tmp_path / "lock") as held:
+        assert held
