@@ -10,7 +10,6 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist wor
 # One more than there are cores: tests wait for processes and browsers
 CORES = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print(len($(CORES)) + 1)')
-MINUTES ?= 10
 
 .PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu real-cupy lint book notebooks sdist clean
 
@@ -24,8 +23,8 @@ help:
 	@echo "             LOWEST=1: use the lowest versions that pyproject.toml allows)"
 	@echo "make prove   run all tests, including the slow ones (about 15 minutes)"
 	@echo "make mutants run the mutation tests of gradients, engine and checker"
-	@echo "make torture kill, starve and damage runs, and give invalid input to all readers (40 minutes)"
-	@echo "make fuzz    only the invalid input (5 minutes), and coverage-guided fuzzing (MINUTES=$(MINUTES))"
+	@echo "make torture kill, starve and damage runs, and give invalid input to all readers (20 minutes)"
+	@echo "make fuzz    only the invalid input (2 minutes)"
 	@echo "make bench-gpu  time a training step on a GPU; PEER=program.py: compare with a program"
 	@echo "make lint    run ruff and mypy"
 	@echo "make book    build the documentation, with its output and figures, into build/book (under 2 minutes of processor time; half a minute if the code is as before)"
@@ -106,8 +105,6 @@ torture: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture --only '^fuzz'
-	@$(PIP) 'atheris>=3,<4' # it has wheels for Linux; elsewhere, it is built with clang
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.torture.guided --minutes $(MINUTES)
 
 # Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
 bench-gpu:

@@ -63,6 +63,7 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/fast/devices.py: set_kernels",
         "minitf/fast/decoder.py: compiled_search",
         "minitf/evaluation/metrics.py: sacrebleu_metrics",
+        "minitf/system/writing.py: locked",
     },
     "start-up: the checker is imported with the first check": {
         "autograd/gradcheck/__init__.py: __getattr__",
@@ -73,7 +74,6 @@ LATE = {  # why imports stand inside functions: "file: function"
         "autograd/fast/devices.py: make_gpu_backend",
     },
     "only at a terminal": {"minitf/app/typed_lines.py: typed_lines"},
-    "Windows only": {"minitf/system/portable.py: lock"},
     "Unix only": {"minitf/parallel/rendezvous.py: own_addresses"},
 }
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))

@@ -27,6 +27,11 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
+
 import numpy as np
 
 from additions.course.exercise import Exercise, find
@@ -48,11 +53,9 @@ def memory_limited(more_bytes: int) -> Iterator[None]:
     Beyond them, Python and NumPy raise MemoryError. Only Linux says what a process has; elsewhere, nothing is bounded.
     """
     statm = Path("/proc/self/statm")
-    if not statm.exists():
+    if resource is None or not statm.exists():
         yield
         return
-    import resource  # which Windows lacks
-
     taken = int(statm.read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limits = [taken + more_bytes, *(each for each in (soft, hard) if each != resource.RLIM_INFINITY)]
