@@ -18,14 +18,14 @@ def report(argv: Sequence[str]) -> None:
     """Write the page of learning curves, and print its path."""
     parser = ArgumentParser(prog="minitf report", description="Write a page with the learning curves of a run.")
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: report.html in RUN)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: report.html)")
     given = parser.parse_args(argv)
     with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from additions.pages.learning_curves import LogSeries
         from additions.pages.page import write_page
         from additions.pages.run_page import FINISHED, RUNNING, STOPPED, run_page
     directory = RunDirectory.open(given.run)
-    output = given.output or directory.report_path
+    output = given.output or Path("report.html")
     config = directory.config()
     if not directory.log_path.exists():
         raise UserError(f"{given.run} has no log, because it was imported or packed; give a run that was trained here")

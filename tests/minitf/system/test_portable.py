@@ -134,7 +134,7 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
     commands = [
         ["train", *texts, *flags, "--output", run],
         ["train", "--resume", run, "--max-steps", "4"],
-        ["report", run],
+        ["report", run, "--output", tmp_path / "report.html"],
         ["step", run, "--output", tmp_path / "step.html"],
         ["pack", run, "--output", tmp_path / "packed"],
         ["translate", run, "--beam", "1", "--max-length", "3"],
@@ -144,7 +144,7 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
     code += f"for words in {words!r}:\n    assert run_command(commands.main, words) == 0, words\n"
     assert windows("-c", code, text="one\ntwo\n").count("\n") >= 2
     assert [json.loads(line).get("step") for line in (run / "log.jsonl").read_text().splitlines()][:3] == [1, 2, 3]
-    assert (run / "report.html").exists()
+    assert (tmp_path / "report.html").exists()
     assert (tmp_path / "step.html").exists()
     assert (tmp_path / "packed" / "config.json").exists()
     assert not list(run.glob("*.partial"))
