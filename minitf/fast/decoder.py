@@ -203,9 +203,9 @@ class InferenceTransformer(TransformerDecoder):
         """The search of this model as one compiled function; None for models that it does not compute."""
         if self.parts is None or getattr(self.kernels, "kernels", None) != "numba":
             return None
-        from minitf.fast.search import CompiledSearch, computes
+        from minitf.fast.compiled import search_of
 
-        return CompiledSearch(self) if computes(self.model, self.weights_of_a_step) else None
+        return search_of(self)
 
 
 def _threads(decoder: Any, rows: int) -> int:

@@ -16,8 +16,8 @@ from minitf.decoding.lines import BatchedModel, batches_by_length
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import decoder as fast_decoder
-from minitf.fast import search as fast_search
-from minitf.fast.compiled_layers import project_memory
+from minitf.fast.compiled import search_weights
+from minitf.fast.compiled.compiled_layers import project_memory
 from minitf.fast.decoder import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -199,7 +199,7 @@ def test_what_stays_with_the_plain_search(monkeypatch):
     chosen = np.array([0, 1, 2, 3, 7, 8])
     listed = beam_search(decoder, SOURCE[:1], config, shortlist=chosen)
     assert {*listed[0][0].tokens} <= {7, 8}
-    monkeypatch.setattr(fast_search, "MOST_WEIGHTS", decoder.weights_of_a_step - 1)
+    monkeypatch.setattr(search_weights, "MOST_WEIGHTS", decoder.weights_of_a_step - 1)
     assert InferenceTransformer(lively()).search(SOURCE, config) is None
 
 
@@ -247,7 +247,7 @@ def test_packed_products_are_those_of_the_decoder_whatever_stands_beside_x(packe
         for _ in range(3)
     ]
     expected = [kernels.linear_packed(np.ascontiguousarray(x[:, :13]), each) for each in layers]
-    found = project_memory(x, fast_search.packed(layers), np.stack([each.bias for each in layers]))
+    found = project_memory(x, (search_weights.packed(layers), np.stack([each.bias for each in layers])))
     np.testing.assert_array_equal(found[:, :, :70], expected)
 
 

@@ -24,36 +24,37 @@ RELU, SILU = 0, 1
 PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
 
 
-def multiply(x: Array, rows: int, weights: Any, bias: Array, layer: int, relu: bool, y: Array, first: int) -> None:
+def multiply(x: Array, rows: int, product: Any, layer: int, relu: bool, y: Array, first: int) -> None:
     """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows, with the weights and the bias of a layer.
 
-    weights: of float32, [L, out / 64, in, 64], or of 8 or 16 bits: `packed` of fast/search.py
+    product: weights of float32, [L, out / 64, in, 64], or of 8 or 16 bits, `packed` of search_weights.py; bias [L, out]
 
-    Shapes: x [R, ≥ in], bias [L, out], y [R, out], out being a multiple of 64
+    Shapes: x [R, ≥ in], y [R, out], out being a multiple of 64
     """
     raise NotImplementedError("compiled code alone calls it")
 
 
 @overload(multiply)
-def _multiply(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    if isinstance(weights, types.Array):
+def _multiply(x: Any, rows: Any, product: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    if isinstance(product[0], types.Array):
         return _multiply_float32
-    return _multiply_bf16 if len(weights) == 2 else _multiply_int8
+    return _multiply_bf16 if len(product[0]) == 2 else _multiply_int8
 
 
-def _multiply_float32(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+def _multiply_float32(x: Any, rows: Any, product: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    weights, bias = product
     linear_of_tiles(x, weights[layer], bias[layer], relu, np.int64(0), bias.shape[1], y[first : first + rows])
 
 
-def _multiply_bf16(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    groups, n_in = weights
+def _multiply_bf16(x: Any, rows: Any, product: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    (groups, n_in), bias = product
     pairs = np.empty((rows, groups.shape[2]), np.int32)
     compiled_bf16.pack_rows(x[:rows].view(np.uint32), 0, n_in, pairs.view(np.uint16))
     linear_of_tiles(pairs, groups[layer], bias[layer], relu, np.int64(0), bias.shape[1], y[first : first + rows])
 
 
-def _multiply_int8(x: Any, rows: Any, weights: Any, bias: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
-    groups, n_in, start, factors = weights
+def _multiply_int8(x: Any, rows: Any, product: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
+    (groups, n_in, start, factors), bias = product
     q, of_inputs = np.empty((rows, groups.shape[2]), np.int32), np.empty(rows, f4)
     compiled_int8.quantise_inputs(x[:rows], n_in, q.view(np.uint8), of_inputs)
     compiled_int8.linear_int8(
@@ -109,17 +110,16 @@ def attend(
 
 
 @compiled_exactly
-def feed_forward(x: Array, rows: int, products: Any, layer: int, activation: int, hidden: Array, y: Array) -> None:
+def feed_forward(x: Array, rows: int, up: Any, down: Any, layer: int, activation: int, hidden: Array, y: Array) -> None:
     """Shapes: x [R, ≥ D], hidden [R, F, padded] (overwritten), y [R, D, padded] (written)"""
-    up, up_bias, down, down_bias = products
-    multiply(x, rows, up, up_bias, layer, activation != SILU, hidden, 0)
+    multiply(x, rows, up, layer, activation != SILU, hidden, 0)
     if activation == SILU:
         for r in range(rows):
             some = hidden[r]
             for i in range(some.size):
                 e = kernels.exp(-abs(some[i]))
                 some[i] *= (f4(1) if some[i] > 0 else e) / (f4(1) + e)
-    multiply(hidden, rows, down, down_bias, layer, False, y, 0)
+    multiply(hidden, rows, down, layer, False, y, 0)
 
 
 @compiled_exactly
@@ -141,7 +141,7 @@ def encode(x: Array, ends: Array, layers: Any, shape: Any, settings: Any) -> Arr
 
     Shapes: x [N, D, padded] (overwritten), ends int64 [B] -> [N, D, padded]
     """
-    inward, inward_bias, outward, outward_bias, up, up_bias, down, down_bias, norms, last = layers
+    inward, outward, up, down, norms, last = layers
     norm_first, activation, eps = settings
     heads, d_k, d_v, _ = shape
     tokens, longest = len(x), 0
@@ -149,26 +149,26 @@ def encode(x: Array, ends: Array, layers: Any, shape: Any, settings: Any) -> Arr
         longest = max(longest, ends[b] - (ends[b - 1] if b else 0))
     ones, nothing = np.ones((1, x.shape[1]), f4), np.zeros((0, 1), f4)
     weights, places = np.empty(longest, f4), np.arange(tokens)
-    qkv, hidden = np.empty((tokens, inward_bias.shape[1]), f4), np.empty((tokens, up_bias.shape[1]), f4)
+    qkv, hidden = np.empty((tokens, inward[1].shape[1]), f4), np.empty((tokens, up[1].shape[1]), f4)
     heads_joined, y, before = np.empty((tokens, padded_to(heads * d_v)), f4), np.empty_like(x), np.empty_like(x)
     columns = heads * d_k, 2 * heads * d_k
-    for layer in range(len(inward_bias)):
+    for layer in range(len(norms)):
         given = x
         if norm_first:
             add_norm(x, nothing, tokens, norms[layer, 0], eps, ones, before)
             given = before
-        multiply(given, tokens, inward, inward_bias, layer, False, qkv, 0)
+        multiply(given, tokens, inward, layer, False, qkv, 0)
         start = 0
         for b in range(len(ends)):
             of_sentence = places[start : ends[b]]
             for row in range(start, ends[b]):
                 attend(qkv, row, 0, qkv, of_sentence, columns, shape, weights, heads_joined)
             start = ends[b]
-        multiply(heads_joined, tokens, outward, outward_bias, layer, False, y, 0)
+        multiply(heads_joined, tokens, outward, layer, False, y, 0)
         after(x, y, tokens, norms[layer, 0], eps, norm_first, ones)
         if norm_first:
             add_norm(x, nothing, tokens, norms[layer, 1], eps, ones, before)
-        feed_forward(given, tokens, (up, up_bias, down, down_bias), layer, activation, hidden, y)
+        feed_forward(given, tokens, up, down, layer, activation, hidden, y)
         after(x, y, tokens, norms[layer, 1], eps, norm_first, ones)
     if norm_first:
         add_norm(x, nothing, tokens, last, eps, ones, x)
@@ -235,11 +235,12 @@ def embed_tokens(tokens: Array, positions: Array, embedding: Any, x: Array) -> N
 
 
 @compiled_exactly
-def project_memory(memory: Array, weights: Any, bias: Array) -> Array:
+def project_memory(memory: Array, product: Any) -> Array:
     """Keys and values of the source, of every layer.  Shapes: memory [N, D, padded] -> [L, N, out]"""
-    sources = np.empty((len(bias), len(memory), bias.shape[1]), f4)
-    for layer in range(len(bias)):
-        multiply(memory, len(memory), weights, bias, layer, False, sources[layer], 0)
+    layers, width = product[1].shape
+    sources = np.empty((layers, len(memory), width), f4)
+    for layer in range(layers):
+        multiply(memory, len(memory), product, layer, False, sources[layer], 0)
     return sources
 
 
@@ -255,35 +256,34 @@ def decode_rows(
 
     Shapes: path int64 [≥ rows, ≥ position], sources [layers, N, …], nodes [layers, ≥ node_count + rows, …]
     """
-    (inward, inward_bias, outward, outward_bias, query, query_bias, _, _, cross, cross_bias, up, up_bias, down,
-     down_bias, norms, last) = layers  # fmt: skip
+    inward, outward, query, _, cross, up, down, norms, last = layers
     norm_first, activation, eps = settings
     heads, d_k, _, _ = shape
     own_columns, source_columns = (heads * d_k, 2 * heads * d_k), (np.int64(0), heads * d_k)
     source_places = np.arange(ends[-1])
     x, y, before, hidden, joined, q, weights, ones, nothing = work
     given = before if norm_first else x
-    for layer in range(len(inward_bias)):
+    for layer in range(len(norms)):
         if norm_first:
             add_norm(x, nothing, rows, norms[layer, 0], eps, ones, before)
         own = nodes[layer]
-        multiply(given, rows, inward, inward_bias, layer, False, own, node_count)
+        multiply(given, rows, inward, layer, False, own, node_count)
         for row in range(rows):
             attend(own[node_count:], row, 0, own, path[row, :position], own_columns, shape, weights, joined)
-        multiply(joined, rows, outward, outward_bias, layer, False, y, 0)
+        multiply(joined, rows, outward, layer, False, y, 0)
         after(x, y, rows, norms[layer, 0], eps, norm_first, ones)
         if norm_first:
             add_norm(x, nothing, rows, norms[layer, 1], eps, ones, before)
-        multiply(given, rows, query, query_bias, layer, False, q, 0)
+        multiply(given, rows, query, layer, False, q, 0)
         for row in range(rows):
             b = alive[row // rows_each]
             of_source = source_places[(ends[b - 1] if b else 0) : ends[b]]
             attend(q, row, 0, sources[layer], of_source, source_columns, shape, weights, joined)
-        multiply(joined, rows, cross, cross_bias, layer, False, y, 0)
+        multiply(joined, rows, cross, layer, False, y, 0)
         after(x, y, rows, norms[layer, 1], eps, norm_first, ones)
         if norm_first:
             add_norm(x, nothing, rows, norms[layer, 2], eps, ones, before)
-        feed_forward(given, rows, (up, up_bias, down, down_bias), layer, activation, hidden, y)
+        feed_forward(given, rows, up, down, layer, activation, hidden, y)
         after(x, y, rows, norms[layer, 2], eps, norm_first, ones)
     if norm_first:
         add_norm(x, nothing, rows, last, eps, ones, before)

@@ -15,7 +15,7 @@ from autograd.fast.int8 import Int8Weights
 from autograd.fast.packed import OUTPUTS, PackedWeights, words_of
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
-from minitf.fast import compiled_layers, compiled_search
+from minitf.fast.compiled import compiled_layers, compiled_search
 from minitf.model.layers import LayerNorm
 from minitf.model.transformer import Residual
 
@@ -27,20 +27,19 @@ MOST_WEIGHTS = 64_000_000
 """Weights of a step up to which it is tried, on one thread for each batch; base has 44 million, big 140 million."""
 
 
-def computes(model: Any, weights_of_a_step: int) -> bool:
-    """Whether the compiled search is that of this model, and it is small."""
-    config = model.config
-    return (
-        weights_of_a_step <= MOST_WEIGHTS
-        and model.output_matrix.dtype == f4
-        and config.mixing == "self-attention"
-        and config.attention in ("scaled-dot-product", "dot-product")
-        and config.decoder_start == "bos"
-        and not config.embedding_norm
-        and all(
-            layer.feed_forward.activation in ACTIVATIONS for layer in (*model.encoder.layers, *model.decoder.layers)
-        )
-    )
+def search_of(decoder: Any) -> CompiledSearch | None:
+    """Return the compiled search of an `InferenceTransformer`; None for a model that is large, or that it lacks."""
+    config, parts = decoder.config, decoder.parts
+    activations = {layer.feed_forward.activation for layer in (*parts.encoder.layers, *parts.decoder.layers)}
+    if (
+        decoder.weights_of_a_step > MOST_WEIGHTS
+        or parts.dtype != f4
+        or config.decoder_start != "bos"
+        or config.embedding_norm
+        or not activations <= ACTIVATIONS.keys()
+    ):
+        return None
+    return CompiledSearch(decoder)
 
 
 class CompiledSearch:
@@ -52,14 +51,9 @@ class CompiledSearch:
         norm_first, attention = config.norm == "pre", layers[0].self_attention
         self.shape = config.heads, config.head_d_k, config.head_d_v, f4(attention.scale)
         self.settings = norm_first, ACTIVATIONS[layers[0].feed_forward.activation], f4(config.norm_epsilon)
-
-        def products(parts: Any) -> tuple[Any, ...]:
-            """Weights and biases of each part of the layers."""
-            return tuple(array for part in zip(*parts, strict=True) for array in product(part))
-
-        self.encoder = *products(map(_of_encoder, encoder.layers)), _norms(encoder.layers), _last(encoder, config)
+        self.encoder = *_products(map(_of_encoder, encoder.layers)), _norms(encoder.layers), _last(encoder, config)
         last = _last(decoder.parts.decoder, config)
-        self.decoder_layers = *products(map(_of_decoder, layers)), _norms(layers), last
+        self.decoder_layers = *_products(map(_of_decoder, layers)), _norms(layers), last
         self.logits = product([decoder.parts.output])
         self.vocabulary = config.vocab_size
 
@@ -143,6 +137,11 @@ def packed(layers: Sequence[PackedWeights]) -> tuple[Any, ...]:
     if not isinstance(layers[0], Int8Weights):
         return weights
     return *weights, *(np.stack([getattr(each, name) for each in layers]) for name in ("start", "factors"))
+
+
+def _products(layers: Any) -> tuple[Any, ...]:
+    """Weights and biases of each product, of all layers."""
+    return tuple(product(each) for each in zip(*layers, strict=True))
 
 
 def _of_encoder(layer: Any) -> tuple[Any, ...]:

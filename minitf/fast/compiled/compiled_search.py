@@ -17,7 +17,7 @@ from autograd.fast import compiled_kernels as kernels
 from autograd.fast.compiled_tiles import dot
 from autograd.fast.compiling import compiled_exactly
 from minitf.config.model import BOS, EOS
-from minitf.fast.compiled_layers import (
+from minitf.fast.compiled.compiled_layers import (
     PART,
     decode_rows,
     embed_tokens,
@@ -255,13 +255,13 @@ def search(
 
     Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
     """
-    inward_bias, query_bias, up_bias = layers[1], layers[5], layers[11]
+    depth, of_nodes = layers[0][1].shape
     beam, longest, sentences, most = rule[0], len(penalties), len(ends), len(ends) * rule[0]
 
     # keys and values of the source; nodes: queries, keys and values of every row so far; both of every layer
-    sources = project_memory(memory, layers[6], layers[7])
-    nodes = np.empty((len(inward_bias), 16 * most, inward_bias.shape[1]), f4)
-    widths = memory.shape[1], up_bias.shape[1], padded_to(shape[0] * shape[2]), query_bias.shape[1]
+    sources = project_memory(memory, layers[3])
+    nodes = np.empty((depth, 16 * most, of_nodes), f4)
+    widths = memory.shape[1], layers[5][1].shape[1], padded_to(shape[0] * shape[2]), layers[2][1].shape[1]
     work = work_of_rows(most, max(longest, len(memory)) + 1, widths)
     x, ones, logits = work[0], work[7], np.empty((most, logits_of[1].shape[1]), f4)
 
@@ -285,7 +285,7 @@ def search(
         given = decode_rows(
             rows, position, node_count, old[1], alive, rows_each, ends, layers, shape, settings, sources, nodes, work
         )
-        multiply(given, rows, logits_of[0], logits_of[1], 0, False, logits, 0)
+        multiply(given, rows, logits_of, 0, False, logits, 0)
         node_count += rows
 
         going_on = advance(
