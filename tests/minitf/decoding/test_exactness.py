@@ -101,17 +101,3 @@ def test_wide_beams_and_the_stop_rule_on_400_random_models():
     for seed in range(40):
         check_wide_beams(seed, 5, ALPHAS)
         check_stop_rule(1000 + seed, 5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-def test_wide_beams_find_what_enumeration_finds_on_10_000_random_models(part):
-    compared = sum(check_wide_beams(10_000 + 100 * part + i, 10, ALPHAS) for i in range(100))
-    assert compared == 1000 * len(ALPHAS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-def test_the_stop_rule_changes_nothing_on_10_000_random_models(part):
-    for i in range(100):
-        check_stop_rule(50_000 + 100 * part + i, 10)

@@ -8,7 +8,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random, safety
 from autograd.engine import Op
-from autograd.fast import cpu_kernels, kernels_on, recomputed
+from autograd.fast import kernels_on, recomputed
 from autograd.inspect.graph import SavedMemory
 from autograd.observers import Observer, observe
 from minitf.config import OptimizerConfig, TransformerConfig
@@ -167,24 +167,6 @@ def test_whole_models_have_every_part_replaced():
         assert model.source_embedding is model.target_embedding
 
 
-@pytest.mark.heavy
-@every_variant
-def test_models_compute_the_same(changes):
-    """Also with the cache of the plain decoder."""
-    changes = {**changes, "dropout": 0.2, "attention_dropout": 0.2, "activation_dropout": 0.2}
-    model, other = model_with(changes), accelerate(model_with(changes))
-    found = []
-    for each in (model, other):
-        random.set_state((3, 4, 0))
-        loss = loss_of(each, *batch())
-        loss.backward()
-        found.append((loss.item(), [p.grad.data for p in each.parameters()], random.get_state()))
-    assert found[0][2] == found[1][2]
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
-    for g, other_g in zip(found[0][1], found[1][1], strict=True):
-        np.testing.assert_allclose(g, other_g, rtol=1e-9, atol=1e-10)
-
-
 # ---- Activations that are computed again ----
 
 
@@ -268,22 +250,6 @@ def test_projections_are_one_product_of_weights_side_by_side(changes):
     assert loss == pytest.approx(expected_loss, rel=1e-12)
     for name, gradient in gradients.items():
         np.testing.assert_allclose(gradient, expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
-
-
-@pytest.mark.parametrize("checkpoints", [False, True])
-def test_where_memory_is_scarce_each_layer_projects_the_memory(checkpoints, monkeypatch):
-    """So the graph holds keys and values of no layer whose activations it does not keep."""
-    model, (source, target, _) = accelerate(model_with({}), checkpoint_layers=checkpoints), batch()
-    products, (loss, expected) = products_of_several(model, source, target), gradients_of(model, source, target)
-    kept = saved_bytes((model(source, target) ** 2).sum())
-    monkeypatch.setattr(cpu_kernels(), "in_bfloat16", True)
-    assert products_of_several(model, source, target) == products - 1 + model.config.decoder_depth
-    found, gradients = gradients_of(model, source, target)
-    assert found == pytest.approx(loss, rel=1e-12)
-    for name, gradient in gradients.items():
-        np.testing.assert_allclose(gradient, expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
-    if checkpoints:
-        assert saved_bytes((model(source, target) ** 2).sum()) < kept
 
 
 # ---- Adam ----

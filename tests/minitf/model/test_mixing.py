@@ -5,17 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import autograd as ag
 from autograd import Tensor
-from minitf.config import OptimizerConfig, TransformerConfig
+from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.model.layers import Embedding, Linear, Module
 from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import Encoder, EncoderLayer, MultiHeadAttention, sinusoids
-from minitf.training.optim import Adam
+from minitf.model.transformer import EncoderLayer
 from minitf.translation.attention_weights import attention_weights
-from tests.helpers.marks import parametrize_some
 from tests.helpers.small_model import model_with
 
 CONFIG = TransformerConfig(vocab_size=9, d_model=8, heads=2, d_ff=12, dropout=0.0)
@@ -83,49 +79,3 @@ def test_padding_is_not_seen(layer):
 def test_an_encoder_without_attention_has_no_weights_to_show():
     with pytest.raises(UserError, match="this model has other layers than minitf's, and no attention weights to show"):
         attention_weights(model_with({"mixing": "recurrent"}), np.array([[5, 3]]), np.array([[2, 5]]))
-
-
-class Reader(Module):
-    """One encoder layer that is to name, at each position, a function of its token and the one before."""
-
-    def __init__(self, config):
-        init = Initializer(0)
-        self.embedding, self.encoder, self.output = Embedding(6, 32, init), Encoder(config, init), Linear(32, 6, init)
-        self.positions = sinusoids(10, 32).astype(np.float32)
-
-    def __call__(self, tokens):
-        return self.output(self.encoder(self.embedding(tokens) + self.positions, np.ones((1, 1, 1, 10), bool)))
-
-
-def loss_after(steps, **changes):
-    sizes = {"vocab_size": 6, "layers": 1, "d_model": 32, "heads": 4, "d_ff": 64, "dropout": 0.0, "neighbourhood": 4}
-    model, rng = Reader(TransformerConfig(**sizes, **changes)), np.random.default_rng(0)
-    table, optimizer = rng.integers(0, 6, (6, 6)), Adam(model.named_parameters(), OptimizerConfig())
-    for _ in range(steps):
-        tokens = rng.integers(0, 6, (64, 10))
-        loss = ag.cross_entropy(model(tokens)[:, 1:], table[tokens[:, :-1], tokens[:, 1:]])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step(0.005)
-    return loss.item()
-
-
-@pytest.mark.heavy
-@parametrize_some(
-    "changes",
-    [
-        *({"mixing": name} for name in ("self-attention", "restricted", "recurrent")),
-        *({"mixing": name} for name in ("convolutional", "separable-convolutional")),
-        *({"attention": name} for name in ("additive", "dot-product")),
-    ],
-    ids=str,
-)
-def test_learns_to_see_the_token_before(changes):
-    assert loss_after(250, **changes) < 0.3
-
-
-@pytest.mark.heavy
-def test_without_mixing_nothing_is_learned_of_the_token_before(monkeypatch):
-    """The control: what a layer that does not work reaches."""
-    monkeypatch.setattr(MultiHeadAttention, "__call__", lambda self, query, key, value, mask: query * 0)
-    assert loss_after(250) > 1

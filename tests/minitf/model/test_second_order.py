@@ -8,20 +8,8 @@ from autograd import random
 from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.training.optim import batch_loss
-from tests.cases.models import MODELS
 from tests.cases.modules import CONFIG, bind
 from tests.helpers.batches import batch_of
-from tests.helpers.higher_order import second_order_error
-from tests.helpers.marks import parametrize_some
-
-MODEL_CASES = [case for cases in MODELS.values() for case in cases]
-
-
-@pytest.mark.heavy
-@parametrize_some("case", MODEL_CASES, keep=range(0, len(MODEL_CASES), 3), ids=str)
-def test_second_derivatives_of_models(case):
-    function, arrays = case.make(np.random.default_rng(3))
-    assert second_order_error(function, arrays, np.random.default_rng(4)) < 1e-9
 
 
 @pytest.fixture(params=["plain", "accelerated", "with layers computed again"])

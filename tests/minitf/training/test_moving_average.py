@@ -59,13 +59,6 @@ def test_its_own_weights_come_back_from_a_failure(model):
     assert all((p.data == own[name]).all() for name, p in model.named_parameters().items())
 
 
-def test_float32_stays_float32():
-    model = Transformer(CONFIG)
-    average = MovingAverage(model.named_parameters(), 0.9)
-    average.update(3)
-    assert {array.dtype for array in average.arrays.values()} == {np.dtype(np.float32)}
-
-
 def test_what_does_not_fit_is_refused_and_changes_nothing(model):
     average = MovingAverage(model.named_parameters(), 0.9)
     before = {name: array.copy() for name, array in average.arrays.items()}

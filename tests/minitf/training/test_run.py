@@ -7,7 +7,6 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.run.resume import restore
-from minitf.storage import checkpoint_store
 from minitf.storage.log import read_log
 from minitf.training.run import TrainingError, advice, save
 from minitf.training.state import TrainState
@@ -85,14 +84,6 @@ def test_advice_names_the_last_good_checkpoint(run):
     run.checkpoints.path(6).write_bytes(b"damaged")
     text = advice(run.config, run.directory, run.checkpoints)
     assert f"the last good checkpoint is {run.checkpoints.path(4)}; start again with a smaller" in text
-
-
-def test_advice_where_a_checkpoint_holds_no_state(run):
-    """As one that was packed to translate."""
-    checkpoint_store.save(run.checkpoints.path(2), {"model.x": np.ones(2)}, {}, {})
-    assert f"the last good checkpoint is {run.checkpoints.path(2)};" in advice(
-        run.config, run.directory, run.checkpoints
-    )
 
 
 @pytest.mark.heavy

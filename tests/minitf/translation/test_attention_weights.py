@@ -36,28 +36,6 @@ def translator(tiny_run):
     return Translator.load(tiny_run, dtype="float64", warn=lambda message: None)
 
 
-def test_shapes(weights):
-    b, s, t = 2, 5, 4
-    assert weights.encoder.shape == (b, LAYERS, HEADS, s, s)
-    assert weights.decoder.shape == (b, LAYERS, HEADS, t, t)
-    assert weights.cross.shape == (b, LAYERS, HEADS, t, s)
-    assert weights.logits.shape == (b, t, 20)
-
-
-def test_rows_are_distributions(weights):
-    for each in (weights.encoder, weights.decoder, weights.cross):
-        assert (each >= 0).all()
-        np.testing.assert_allclose(each.sum(-1), 1, rtol=0, atol=1e-14)
-
-
-def test_nobody_looks_at_padding_or_ahead(weights):
-    assert (weights.encoder[1, ..., 3:] == 0).all()
-    assert (weights.cross[1, ..., 3:] == 0).all()
-    ahead = ~np.tri(4, dtype=bool)
-    assert (weights.decoder[..., ahead] == 0).all()
-    assert (weights.decoder[..., ~ahead] > 0).all()
-
-
 class Inside(Observer):
     """The weights that the fused op computed for its own use."""
 
@@ -79,25 +57,6 @@ def test_they_are_the_ones_the_model_computes_with(model, weights):
     np.testing.assert_allclose(weights.decoder, np.stack(decoder[::2], 1), rtol=1e-12)
     np.testing.assert_allclose(weights.cross, np.stack(decoder[1::2], 1), rtol=1e-12)
     np.testing.assert_allclose(weights.logits, logits.numpy(), rtol=1e-12, atol=1e-13)
-
-
-def test_equation_1_in_the_first_layer(model, weights):
-    attention = model.encoder.layers[0].self_attention
-    x = model.source_positions(model.source_embedding(SOURCE)).numpy()[0]  # [S, D]
-    width = 16 // HEADS
-    for head in range(HEADS):
-        columns = slice(head * width, (head + 1) * width)
-        q = (x @ attention.query.weight.numpy().T + attention.query.bias.numpy())[:, columns]
-        k = (x @ attention.key.weight.numpy().T + attention.key.bias.numpy())[:, columns]
-        scores = np.exp(q @ k.T / np.sqrt(width))
-        np.testing.assert_allclose(weights.encoder[0, 0, head], scores / scores.sum(1, keepdims=True), rtol=1e-12)
-
-
-def test_a_sentence_alone_equals_the_same_sentence_in_a_batch(model, weights):
-    alone = attention_weights(model, SOURCE[1:, :3], TARGET[1:, :2])
-    np.testing.assert_allclose(alone.encoder[0], weights.encoder[1, ..., :3, :3], rtol=1e-12)
-    np.testing.assert_allclose(alone.decoder[0], weights.decoder[1, ..., :2, :2], rtol=1e-12)
-    np.testing.assert_allclose(alone.cross[0], weights.cross[1, ..., :2, :3], rtol=1e-12)
 
 
 def test_nothing_is_left_behind(model):
@@ -147,13 +106,6 @@ def test_a_given_target_is_written_whatever_the_model_thinks(translator):
     # the weights before a position do not depend on what is written there
     other = translator.attention("the cat", "die Katze sang")
     np.testing.assert_allclose(other.cross[:, :, : len(ids)], look.cross[:, :, : len(ids)], rtol=1e-9)
-
-
-def test_a_float32_model_gives_rows_that_sum_to_one_in_float32(tiny_run):
-    look = Translator.load(tiny_run, warn=lambda message: None).attention("the cat", "die Katze")
-    for each in (look.encoder, look.decoder, look.cross):
-        assert each.dtype == np.float32
-        np.testing.assert_allclose(each.sum(-1, dtype=np.float64), 1, rtol=0, atol=1e-6)
 
 
 def test_what_has_no_attention_is_refused(translator, tiny_vocabulary):

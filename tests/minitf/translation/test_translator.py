@@ -4,7 +4,6 @@ import itertools
 import re
 import shutil
 import threading
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,12 +14,11 @@ import minitf.decoding.lines
 import minitf.fast.decoder
 from autograd.fast import cpu_kernels
 from minitf.config import PRESETS
-from minitf.config.model import BOS, EOS, PAD
+from minitf.config.model import EOS, PAD
 from minitf.data.text import normalise
-from minitf.decoding.greedy import greedy_search
 from minitf.decoding.lines import batches_by_length
 from minitf.decoding.long_lines import joined, split_long
-from minitf.decoding.search import BeamSearchConfig, beam_search
+from minitf.decoding.search import BeamSearchConfig
 from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
@@ -147,20 +145,6 @@ def test_batches_keep_to_their_budgets_and_hold_every_sentence_once():
                 assert min(lengths[i] for i in batch) >= max(lengths[i] for i in following)
 
 
-def test_the_model_sees_batches_within_the_budget_of_tokens_and_of_rows(copier, monkeypatch):
-    lines = ["the cat sat on the mat"] * 40 + ["a tree"] * 40
-    copier.translate(lines, max_tokens_per_batch=100)
-    assert len(copier.model.batches) > 5
-    assert all(source.size <= 100 for source in copier.model.batches)
-    assert all((source[:, -1] != PAD).any() for source in copier.model.batches)
-    copier.model.batches.clear()
-    monkeypatch.setattr(minitf.decoding.lines, "MAX_ROWS_PER_BATCH", 12)
-    copier.translate(lines, beam=4)
-    assert all(len(source) <= 3 for source in copier.model.batches)
-    with pytest.raises(UserError, match="max_tokens_per_batch=0"):
-        copier.translate(lines, max_tokens_per_batch=0)
-
-
 def test_every_source_sentence_ends_with_the_end_token(copier):
     copier.translate(LINES)
     for source in copier.model.batches:
@@ -266,14 +250,6 @@ def test_a_stream_is_read_no_further_than_it_must_be(copier, monkeypatch):
     assert list(stream) == [f"cat {number}" for number in range(1, 8)]
 
 
-def test_a_stream_of_long_lines_is_read_in_smaller_chunks(copier, monkeypatch):
-    monkeypatch.setattr(minitf.decoding.lines, "CHARACTERS_AT_A_TIME", 10)
-    lines = iter(["the cat", "the dog", "the bird", "a"])
-    stream = copier.translate_stream(lines)
-    assert next(stream) == "the cat"
-    assert list(lines) == ["the bird", "a"]
-
-
 def test_lines_before_a_wait_are_answered_first(copier):
     lines = iter(["the cat", "the dog", "the bird"])
     stream = copier.translate_stream(lines, must_wait=iter([False, True, True]).__next__)
@@ -314,12 +290,6 @@ def test_cut_translations_are_told_in_one_warning(tiny_vocabulary, warnings_hear
     (untold,) = translator.translate_nbest(["the"], max_extra_length=5, n_best=1)
     assert not untold[0].finished
     assert warnings_heard[1].endswith(": line 1")
-
-
-def test_without_a_listener_warnings_are_pythons(tiny_vocabulary):
-    translator = Translator(CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=4)
-    with pytest.warns(UserWarning, match="line 1 has .* subwords"):
-        translator.translate(["the cat sat on the mat"])
 
 
 # ---- Search settings ---------------------------------------------------------------------------------------------
@@ -366,30 +336,6 @@ def test_a_line_alone_is_translated_as_among_others(tiny_run):
     assert together == list(translator.translate_stream(iter(ENGLISH), max_tokens_per_batch=8))
 
 
-@pytest.mark.parametrize("search", [beam_search, lambda *given: [[found] for found in greedy_search(*given)]])
-def test_hypotheses_have_the_probability_that_the_whole_model_gives_them(tiny_run, tiny_vocabulary, search):
-    """Step by step with caches, beams that move and sentences that leave: as in one forward pass over the output."""
-    model = load(tiny_run, dtype="float64").model
-    ids = [[*sentence, EOS] for sentence in tiny_vocabulary.encode(["the cat", "a tree and a house", "der Hund sang"])]
-    source = np.array([sentence + [PAD] * (max(map(len, ids)) - len(sentence)) for sentence in ids])
-    for (best, *_), sentence in zip(search(model, source, BeamSearchConfig(max_extra_length=9)), ids, strict=True):
-        output = [*best.tokens, EOS] if best.finished else list(best.tokens)
-        logits = model(np.array([sentence]), np.array([[BOS, *output[:-1]]])).data[0]  # [T, V]
-        log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        expected = log_probabilities[np.arange(len(output)), output].sum()
-        assert best.log_probability == pytest.approx(expected, rel=1e-10)
-
-
-def test_the_first_of_the_n_best_is_the_translation(tiny_run):
-    translator = load(tiny_run)
-    lists = translator.translate_nbest(ENGLISH, n_best=3)
-    assert [found[0].text for found in lists] == translator.translate(ENGLISH)
-    for found in lists:
-        scores = [translation.score for translation in found]
-        assert scores == sorted(scores, reverse=True)
-    assert max(map(len, lists)) == 3
-
-
 @pytest.mark.heavy
 def test_threads_may_share_a_translator(tiny_run):
     translator = load(tiny_run)
@@ -405,27 +351,6 @@ def test_threads_may_share_a_translator(tiny_run):
     for thread in threads:
         thread.join()
     assert all(result == expected for name in range(4) for result in results[name])
-
-
-def test_the_model_serves_one_thread_at_a_time(tiny_vocabulary):
-    class Model(CopyModel):
-        inside = 0
-        met = False
-
-        def decode_step(self, tokens, state):
-            Model.inside += 1
-            time.sleep(0.01)
-            Model.met |= Model.inside > 1
-            Model.inside -= 1
-            return super().decode_step(tokens, state)
-
-    translator = Translator(Model(len(tiny_vocabulary)), tiny_vocabulary)
-    threads = [threading.Thread(target=translator.translate, args=(["the cat"],)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not Model.met
 
 
 def weights_of(run, step):
@@ -603,35 +528,6 @@ def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
 
 
-@pytest.mark.parametrize("computed_by", ["numpy", "numba"])
-def test_only_large_batches_are_shared_out_among_threads(tiny_run, monkeypatch, computed_by):
-    translator, threads = load(tiny_run), set()
-    weights = translator._batched.decoder.weights_of_a_step
-    layer, vocabulary = translator.model.config, len(translator.vocabulary)
-    d, f = layer.d_model, layer.d_ff
-    assert weights == layer.decoder_depth * (6 * d * d + 2 * d * f) + d * vocabulary  # without keys and values
-    monkeypatch.setattr(cpu_kernels(), "threads", 2)
-    monkeypatch.setattr(cpu_kernels(), "kernels", computed_by)
-    translator._batched.decoder.compiled_search = None  # whose batches are always shared out
-    search = minitf.decoding.lines.beam_search
-
-    def spy(*arguments):
-        here = threading.get_ident()
-        if here not in threads:
-            threads.add(here)
-            if shared:
-                met.wait()  # lest one thread finds all the work
-        return search(*arguments)
-
-    monkeypatch.setattr(minitf.decoding.lines, "beam_search", spy)
-    for beam, shared in ((1, False), (2, True)):
-        threads.clear()
-        met = threading.Barrier(2, timeout=20)
-        monkeypatch.setitem(minitf.fast.decoder.WORTH_SHARING, computed_by, 2 * 8 * weights)
-        translator.translate(["a tree"] * 32, beam=beam, max_sentences_per_batch=8)
-        assert len(threads) == 1 + shared
-
-
 def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(tiny_run, tmp_path, searches):
     path, text = tmp_path / "run", tmp_path / "text"
     shutil.copytree(tiny_run, path)
@@ -645,17 +541,6 @@ def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(
     validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
     found = [(each.beam, each.alpha, each.beta, each.max_extra_length) for each in searches]
     assert found == [(3, 0.9, 0.5, 7), (1, 0.9, 0.5, 7)]
-
-
-def test_joining_many_pieces_takes_time_in_their_number():
-    """Text that grows by each piece would be copied 20,000 times: 10 GB."""
-    piece = [Translation("x" * 50, -1.0, -2.0, True, (((1,), (2,)),)), Translation("y", -3.0, -4.0, False)]
-    start = time.process_time()
-    best, second = joined([piece] * 20_000, 2)
-    assert time.process_time() - start < 5
-    assert best.text == " ".join(["x" * 50] * 20_000)
-    assert (best.score, best.log_probability, best.finished, len(best.parts)) == (-20_000.0, -40_000.0, True, 20_000)
-    assert (second.score, second.finished) == (-20_002.0, False)
 
 
 def test_a_translation_in_a_notebook():
