@@ -16,20 +16,21 @@ from typing import Any
 import pytest
 
 from autograd import random
-from autograd.fast.devices import _Cpu
+from autograd.fast import threads
+from autograd.fast.table import cpu
 from tests.helpers.proof import Proof
 
 
 @pytest.fixture(autouse=True)
 def global_state() -> Iterator[None]:
-    """Leave random numbers and the CPU's threads as they were found, so that the order of the tests does not matter."""
+    """Leave random numbers, the CPU's kernels and its threads as they were found: no test depends on another."""
     state, first_row = random.get_state(), random.get_first_row()
-    kernels = _Cpu.kernels
-    threads, pool = kernels.threads, kernels._pool
+    devices, process = cpu.devices, (threads._Process.threads, threads._Process.pool)
     yield
     random.set_state(state)
     random.set_first_row(first_row)
-    _Cpu.kernels, kernels.threads, kernels._pool = kernels, threads, pool
+    cpu.use(*devices)
+    threads._Process.threads, threads._Process.pool = process
 
 
 MEMORY = Path("/dev/shm")  # Linux: files in memory

@@ -49,8 +49,11 @@ from autograd.tensor import (
     starting_gradient,
 )
 
-implementations: dict[str, dict[type[Op], type[Op]]] = {"cpu": {}, "cuda": {}}
-"""The classes of each kind of device that compute in the place of plain ops: `autograd.fast` enters its own."""
+implementations: dict[str, dict[type[Op], Any]] = {"cpu": {}, "cuda": {}}
+"""The classes of each kind of device that compute in the place of plain ops: `autograd.fast` enters its own.
+
+Each has a guard, `takes(backend, arrays, parameters)`: where it says no, the plain op runs.
+"""
 
 _order = itertools.count()
 
@@ -242,7 +245,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         backend = backend_of(arrays)
         if backend is not CPU:
             arrays = on_device(backend, inputs, arrays)
-    op = implementations[backend.kind].get(op_class, op_class)()
+    op = chosen(op_class, backend, arrays, parameters)()
     op._edges = tuple(edges)
     op.needs_gradient = tuple([edge is not None for edge in edges])
     if parameters:
@@ -272,6 +275,12 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
             call(op, inputs, tensors)
     made: Any = tuple(tensors) if several else tensors[0]
     return made  # to a type checker a Tensor, which can be unpacked as well
+
+
+def chosen(op_class: type[Op], backend: Backend, arrays: Sequence[Any], parameters: dict[str, Any]) -> type[Op]:
+    """The class that computes an op of these inputs: an implementation whose guard takes them, else the op itself."""
+    fast = implementations[backend.kind].get(op_class)
+    return fast if fast is not None and fast.takes(backend, arrays, parameters) else op_class
 
 
 def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autograd.engine import Op
-from autograd.fast.kernels import Kernels
+from autograd.fast.table import TABLE
 from autograd.inspect.graph import definition_of, kind_of
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def _with_roles(definition: type[Op], op_class: type[Op], method: str) -> list[d
     made = sources_of(op_class, method)
     if definition is not op_class:
         for each in made:
-            each["role"] = "kernel" if "Kernels." in each["name"] else "implementation"
+            each["role"] = "implementation" if "." in each["name"] else "kernel"
         made = [{**each, "role": "definition"} for each in sources_of(definition, method)] + made
     return made
 
@@ -62,11 +62,16 @@ def sources_of(op_class: type[Op], method: str) -> list[dict[str, Any]]:
             continue
         made[source["name"]] = source
         for owner, name in _calls(source["text"]):
-            is_kernel = owner == "kernels" or "Kernels." in source["name"]
-            found = getattr(Kernels if is_kernel else op_class, name, None)
+            found = kernel_named(name) if owner == "kernels" else getattr(op_class, name, None)
             if inspect.isfunction(found) and found is not getattr(Op, name, None):
                 wanted.append(found)
     return list(made.values())
+
+
+def kernel_named(name: str) -> Callable[..., Any] | None:
+    """Return a kernel as NumPy computes it, if there is one of this name."""
+    found = TABLE.get((name, "numpy"))
+    return None if found is None else found.function
 
 
 def source_of(function: Callable[..., Any]) -> dict[str, Any] | None:
@@ -84,11 +89,13 @@ def source_of(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def _calls(text: str) -> Iterator[tuple[str, str]]:
-    """Names of the calls `self.name(…)` and `self.kernels.name(…)`, with "self" or "kernels"."""
+    """Names of the calls `self.name(…)`, and `self.kernels.name(…)` or `cpu.name(…)`, with "self" or "kernels"."""
     for node in _nodes(text):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                 yield "self", name
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="cpu"), attr=name)):
+                yield "kernels", name
             case ast.Call(
                 func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr="kernels"), attr=name)
             ):
@@ -159,8 +166,8 @@ def _returned_by_kernel(text: str, name: str | None) -> list[str]:
         match node:
             case ast.Assign(
                 targets=[ast.Tuple(elts=[*_, ast.Name(id=target)])], value=ast.Call(func=ast.Attribute(attr=kernel))
-            ) if target == name and hasattr(Kernels, kernel):
-                definition = source_of(getattr(Kernels, kernel))
+            ) if target == name and (found := kernel_named(kernel)):
+                definition = source_of(found)
                 for inner in _nodes(definition["text"] if definition else ""):
                     match inner:
                         case ast.Return(value=ast.Tuple(elts=[*_, ast.Tuple(elts=kept)])):

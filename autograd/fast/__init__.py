@@ -1,41 +1,29 @@
-"""Fast implementations of the ops, for CPUs and GPUs; fused ops; what saves memory.
+"""Fast implementations of the ops, for CPUs and GPUs; what saves memory.
 
 Nothing in `autograd` outside this package needs it: `install` enters the implementations into the engine's table.
 """
 
 from autograd import backend, observers
 from autograd.engine import implementations
-from autograd.fast import ops, unfused  # noqa: F401 (unfused.py adds to the table of ops.py)
-from autograd.fast.cpu import CpuKernels
-from autograd.fast.devices import (
-    available_cores,
-    cpu_kernels,
-    kernels_of,
-    kernels_on,
-    make_gpu_backend,
-    set_kernels,
-)
-from autograd.fast.fused import (
-    attention,
+from autograd.fast import numpy_layers, numpy_products, numpy_search, ops  # noqa: F401 (they fill the table)
+from autograd.fast.devices import make_gpu_backend, set_kernels, set_precision
+from autograd.fast.memory import keep_freed_memory, return_freed_memory
+from autograd.fast.recomputed import RecomputedOutputs
+from autograd.fast.table import cpu_kernels, kernels_of, kernels_on
+from autograd.fast.threads import available_cores, in_one_thread, set_threads, thread_count
+from autograd.ops.fused import (
     dropout_add_layer_norm,
-    gradient_places,
     linear_cross_entropy,
     linear_heads,
     linear_relu,
     scaled_embedding,
 )
-from autograd.fast.kernels import Kernels
-from autograd.fast.memory import keep_freed_memory, return_freed_memory
-from autograd.fast.recomputed import RecomputedOutputs
 
 __all__ = [
-    "CpuKernels",
-    "Kernels",
-    "attention",
     "available_cores",
     "cpu_kernels",
     "dropout_add_layer_norm",
-    "gradient_places",
+    "in_one_thread",
     "install",
     "keep_freed_memory",
     "kernels_of",
@@ -46,6 +34,9 @@ __all__ = [
     "return_freed_memory",
     "scaled_embedding",
     "set_kernels",
+    "set_precision",
+    "set_threads",
+    "thread_count",
 ]
 
 

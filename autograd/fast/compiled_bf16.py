@@ -31,7 +31,7 @@ from autograd.fast.compiled_tiles import (
 )
 from autograd.fast.compiling import compiled_exactly
 from autograd.fast.packed import PackedWeights
-from autograd.fast.shared import blocks_of
+from autograd.fast.threads import blocks_of
 
 Array = Any
 

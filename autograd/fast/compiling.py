@@ -22,12 +22,6 @@ from numba.core import config
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
-try:
-    import grp
-    import pwd
-except ImportError:  # Windows
-    pass
-
 # Sums may be reordered, products and sums fused, and the sign of 0 lost; that there is no NaN or ∞ is never assumed
 FAST_MATH = {"contract", "reassoc", "nsz"}
 KERNELS = (
@@ -107,15 +101,7 @@ def _is_private(found: os.stat_result, may_be_shared: bool) -> bool:
         return False
     if may_be_shared and found.st_mode & stat.S_ISVTX:
         return True
-    return not found.st_mode & stat.S_IWOTH and (not found.st_mode & stat.S_IWGRP or _is_own_group(found.st_gid))
-
-
-def _is_own_group(group: int) -> bool:
-    """Return whether a group is the one that a system makes for each user, of the same name: no other user is in it."""
-    try:
-        return group == 0 or grp.getgrgid(group).gr_name == pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return False
+    return not found.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
 
 
 @functools.cache  # one warning, not one for each kernel

@@ -64,19 +64,17 @@ class Products:
 
     def multiply(
         self, a: Matrix, b: Matrix, d: Matrix, alpha: int, beta: int, compute: int, stream: int,
-        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0, mask: int = 0, c: int = 0,
+        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0, mask: int = 0,
     ) -> bool:  # fmt: skip
-        """d ← epilogue(alpha a b + beta c); False, with nothing done, where cuBLASLt has no algorithm for it.
+        """d ← epilogue(alpha a b + beta d); False, with nothing done, where cuBLASLt has no algorithm for it.
 
         alpha, beta: addresses of numbers on the host
         vector: address of the bias (BIAS, RELU_BIAS, RELU_MASK: one element a row of d), or of memory for the gradient
             of a bias (BIAS_GRADIENT: the sum of b over the inner axis, one element a column of d)
         mask: address of a bit for each element of d, 1 where it is above 0, which RELU_MASK writes and RELU_BACKWARD,
             which sets the others to 0, reads
-        c: address of a matrix as d is; 0: d
         """
-        c = c or d.address
-        alignments = [_alignment(address) for address in (a.address, b.address, c, d.address)]
+        alignments = [_alignment(address) for address in (a.address, b.address, d.address, d.address)]
         key = (a[1:], b[1:], d[1:], *alignments, compute, epilogue, vector_kind)
         if key not in self._plans:
             if len(self._plans) >= MOST_PLANS:
@@ -88,7 +86,7 @@ class Products:
         _point_to(plan.description, vector, mask)
         lt.matmul(
             self._handle, plan.description, alpha, a.address, plan.layouts[0], b.address, plan.layouts[1], beta,
-            c, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace, WORKSPACE_BYTES,
+            d.address, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace, WORKSPACE_BYTES,
             stream,
         )  # fmt: skip
         return True

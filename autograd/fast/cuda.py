@@ -1,7 +1,7 @@
-"""The kernels of kernels.py for GPUs: CUDA kernels and cuBLAS calls.  The only file that imports CuPy.
+"""The kernels for GPUs, of the names of numpy_layers.py and numpy_products.py: CUDA kernels and cuBLAS calls.
 
-Inputs that no kernel takes (float16, complex numbers, very wide rows) are computed as in kernels.py, in CuPy.
-Nothing here waits for the GPU, except to copy results to the host.
+The only file that imports CuPy.  `takes` is the guard: inputs that no kernel takes (float16, complex numbers, very wide
+rows) are computed by the plain ops, in CuPy.  Nothing here waits for the GPU, except to copy results to the host.
 
 Storage and arithmetic: float64, float32, or bf16 in memory with float32 arithmetic, sums and statistics.  A product of
 two bf16 matrices is summed in float32 on tensor cores; its result is bf16, or float32 where that is asked for.
@@ -24,10 +24,10 @@ from autograd import random
 from autograd.backend import GpuBackend
 from autograd.fast import cuda_source, self_test
 from autograd.fast.cuda_source import GROUP, TILE
-from autograd.fast.kernels import Kernels
-from autograd.fast.row_gradient import DeferredGradient, ProductGradient
-from autograd.fast.shared import NO_PLACES, Places, blocks_of, gradients_of_heads, heads_last_empty
-from autograd.modes import state
+from autograd.fast.numpy_layers import NO_PLACES, Places, adam_parts_, gather_, gradients_of_heads, heads_last_empty
+from autograd.fast.numpy_search import top_tokens
+from autograd.fast.threads import blocks_of
+from autograd.ops import fused, nn
 
 OLDEST = (14, 2)
 if tuple(int(part) for part in cupy.__version__.split(".")[:2]) < OLDEST:
@@ -69,11 +69,11 @@ SHAPE = np.dtype(
 )
 
 
-class CudaKernels(Kernels, GpuBackend):
+class Cuda(GpuBackend):
     """One GPU.  `tf32`: tensor cores may round the factors of float32 products to 10 bits."""
 
     def __init__(self, index: int = 0):
-        GpuBackend.__init__(self, index)
+        super().__init__(index)
         self.device = cupy.cuda.Device(index)
         self.tf32 = False
         self._functions: dict[str, Any] = {}
@@ -100,7 +100,7 @@ class CudaKernels(Kernels, GpuBackend):
             return None
 
     @property
-    def uses_epilogues(self) -> bool:  # type: ignore[override]
+    def uses_epilogues(self) -> bool:
         """Whether products add the bias, apply ReLU and sum a bias's gradient themselves, without other kernels."""
         return self._lt is not None
 
@@ -115,8 +115,6 @@ class CudaKernels(Kernels, GpuBackend):
     def asarray(self, a: Any) -> Array:
         if isinstance(a, cupy.ndarray):
             return a
-        if isinstance(a, DeferredGradient):
-            return a.dense()
         if self._now is None:
             return cupy.asarray(a, order="C")  # copied without waiting
         with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc), cupy.cuda.Stream.null:
@@ -148,6 +146,11 @@ class CudaKernels(Kernels, GpuBackend):
             with cupy.cuda.Device(self.index):
                 self_test.run(self, kind, dtype, WIDE[kind])
             self._tested.add(precision)
+
+    def takes(self, op: str, arrays: Sequence[Array], parameters: dict[str, Any]) -> bool:
+        """The guard of the implementations in ops.py: whether kernels compute an op of these inputs."""
+        guard = GUARDS.get(op)
+        return guard is not None and guard(self, *arrays, **parameters)
 
     # ---- Launching ----
 
@@ -188,42 +191,15 @@ class CudaKernels(Kernels, GpuBackend):
         """Launch a kernel that takes 16 elements a thread."""
         self._launch(f"{name}<{kind}>", (-(-groups // 256),), (256,), *arguments)
 
-    # ---- Selecting and summing ----
-
-    def keep_where(self, x: Array, keep: Array) -> Array:
-        if x.dtype == BFLOAT16:
-            return cupy.where(keep, x, cupy.zeros((), x.dtype))
-        return super().keep_where(x, keep)
-
-    def relu_backward(self, g_y: Array, y: Array) -> Array:
-        kind = self._kind("relu_backward", g_y, y)
-        if kind is None or not g_y.size:
-            return super().relu_backward(g_y, y)
-        g_y, y = _contiguous(g_y), _contiguous(y)
-        g_x = cupy.empty(g_y.shape, g_y.dtype)
-        self._each_group("relu_backward", kind, -(-g_y.size // GROUP), g_y, y, g_x, np.int64(g_y.size))
-        return g_x
-
     # ---- Dropout ----
 
     def draw(self, mask: random.Mask, shape: tuple[int, ...]) -> random.Mask:
         return mask  # kernels draw it wherever they need it, so nothing is kept for the backward pass
 
-    def _drawn(self, keep: Any, shape: tuple[int, ...]) -> Array | None:
-        """Return the mask as an array, for the kernels of kernels.py."""
-        if not isinstance(keep, random.Mask):
-            return keep
-        drawn = cupy.empty(shape, bool)
-        if drawn.size:
-            blocks = -(-drawn.size // (256 * GROUP))
-            self._launch("keep_mask", (blocks,), (256,), drawn, np.int64(drawn.size), self._drop_of(keep))
-        return drawn
-
-    def dropout(self, x: Array, keep: Any, scale: float) -> Array:
+    def dropout(self, x: Array, keep: random.Mask, scale: float) -> Array:
         kind = self._kind("dropout", x)
-        if kind is None or not isinstance(keep, random.Mask):
-            keep = self._drawn(keep, x.shape)
-            return super().dropout(x, keep, scale)
+        if kind is None:
+            return nn.dropped(cupy, x, keep)
         x = _contiguous(x)
         y = cupy.empty(x.shape, x.dtype)
         if x.size:
@@ -240,10 +216,11 @@ class CudaKernels(Kernels, GpuBackend):
     ) -> tuple[Array, Array, Array]:
         kind = self._kind("layer_norm", x, *(() if residual is None else (residual,)))
         groups = _norm_groups(kind, x.shape[1], weight, bias)
-        if kind is None or groups is None or not x.size or not (keep is None or isinstance(keep, random.Mask)):
-            keep, (wide_x, wide_residual) = self._drawn(keep, x.shape), _widened(x, residual)
-            y, *kept = super().dropout_add_layer_norm(wide_x, wide_residual, keep, scale, weight, bias, eps)
-            return y if x.dtype != BFLOAT16 else y.astype(BFLOAT16), *kept
+        if kind is None or groups is None or not x.size:  # in a forward pass alone: see `takes`
+            wide_x, *rest = _widened(x) if residual is None else _widened(x, residual)
+            total = wide_x if residual is None else rest[0] + nn.dropped(cupy, wide_x, keep)
+            y = nn.LayerNorm.forward(cupy, total, weight, bias, eps=eps).astype(x.dtype, copy=False)
+            return y, *nn.normalised(cupy, total, eps)
         x, (rows, width), wide = _contiguous(x), x.shape, WIDE[kind]
         y, normalised, inverse_std = (
             cupy.empty(x.shape, x.dtype),
@@ -266,13 +243,9 @@ class CudaKernels(Kernels, GpuBackend):
     def dropout_add_layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
     ) -> tuple[Array, Array, Array, Array]:
-        kind = self._kind("layer_norm_backward", g_y, normalised)
+        kind = KINDS[g_y.dtype]
         rows, width = g_y.shape
         groups = _norm_groups(kind, width, weight, inverse_std)
-        if kind is None or groups is None or not g_y.size or not (keep is None or isinstance(keep, random.Mask)):
-            g_z, g_weight, g_bias = super().layer_norm_backward(g_y, normalised, inverse_std, weight)
-            g_z = g_z.astype(g_y.dtype, copy=False)
-            return g_z if keep is None else self.dropout(g_z, keep, scale), g_z, g_weight, g_bias
         g_z = cupy.empty(g_y.shape, g_y.dtype)
         g_x = cupy.empty(g_y.shape, g_y.dtype) if keep is not None and keep.drop_below else g_z
         # as many as registers allow: of narrow rows, with 146 a thread, two blocks fit a multiprocessor
@@ -297,14 +270,10 @@ class CudaKernels(Kernels, GpuBackend):
     ) -> Array:  # fmt: skip
         dtype = weight.dtype if dtype is None else np.dtype(dtype)
         kind, width = KINDS.get(dtype), weight.shape[1]
-        if (
-            kind is None
-            or "embedding" in self.wrong
-            or weight.dtype != WIDE[kind]
-            or not (keep is None or isinstance(keep, random.Mask))
-        ):
-            keep = self._drawn(keep, (*indices.shape, width))
-            return super().embedding(weight, indices, positions, scale, keep, keep_scale, dtype)
+        if kind is None or "embedding" in self.wrong or weight.dtype != WIDE[kind]:
+            return fused.ScaledEmbedding.forward(
+                cupy, weight, indices, positions, scale=scale, drop=keep, dtype=dtype
+            )  # fmt: skip
         y = cupy.empty((*indices.shape, width), dtype)
         if y.size:
             self._each_group(
@@ -315,20 +284,13 @@ class CudaKernels(Kernels, GpuBackend):
             )  # fmt: skip
         return y
 
-    def embedding_backward(self, g_y: Array, indices: Array, rows: int) -> Array:
-        kind = self._kind("embedding_backward", g_y)
-        if kind is None:
-            return super().embedding_backward(g_y, indices, rows)
-        total = cupy.zeros((rows, g_y.shape[1]), WIDE[kind])
-        self.add_rows_(total, g_y, indices)
-        return total
-
-    def add_rows_(self, total: Array, g_y: Array, indices: Array, scale: float = 1.0, drop: Any = None) -> None:
-        kind, (count, width), rows = self._kind("embedding_backward", g_y), g_y.shape, np.int32(len(total))
-        if kind is None or total.dtype != WIDE[kind] or not total.flags.c_contiguous:
-            return super().add_rows_(total, g_y, indices, scale, drop)
+    def embedding_backward(
+        self, g_y: Array, indices: Array, rows: int, scale: float = 1.0, drop: random.Mask | None = None
+    ) -> Array:
+        kind, (count, width) = KINDS[g_y.dtype], g_y.shape
+        total = cupy.zeros((rows, width), WIDE[kind])
         if not g_y.size:
-            return None
+            return total
         # equal indices side by side, in the order of their rows: no two keys are equal, so the order may be unstable
         if count > cuda_source.ORDERED:
             keys = cupy.sort(indices.astype(np.int64) * count + cupy.arange(count))
@@ -337,17 +299,17 @@ class CudaKernels(Kernels, GpuBackend):
             self._launch("order_rows", (-(-count // 128),), (32, 8), _indices(indices), keys, np.int32(count))
         chunks = -(-count // cuda_source.CHUNK)
         edges = cupy.empty((chunks, 2, width), WIDE[kind])
-        settings = total, edges, np.int64(count), np.int32(width), rows, WIDE[kind].type(scale)
+        settings = total, edges, np.int64(count), np.int32(width), np.int32(rows), WIDE[kind].type(scale)
         threads = min(256, -(-width // (32 * GROUP)) * 32)
         self._launch(
             f"embedding_backward<{kind}>", (chunks,), (threads,), _contiguous(g_y), keys, *settings,
-            self._drop_of(None if drop is None else drop[0]),
+            self._drop_of(drop),
         )  # fmt: skip
         self._launch(
             f"embedding_edges<{cuda_source.WIDE[kind]}>", (chunks, -(-width // 32)), (32, cuda_source.SUMMED),
             keys, edges, total, *settings[2:],
         )  # fmt: skip
-        return None
+        return total
 
     # ---- Products ----
 
@@ -355,7 +317,7 @@ class CudaKernels(Kernels, GpuBackend):
         kind = _kind(a, b)
         result = a.dtype if dtype is None else np.dtype(dtype)
         if kind is None or result not in (a.dtype, WIDE[kind]):
-            return super().product(a, b, dtype)
+            return cupy.matmul(a, b).astype(result, copy=False)
         (m, inner), n = a.shape, b.shape[1]
         y = cupy.empty((m, n), result)
         if not inner:
@@ -363,20 +325,6 @@ class CudaKernels(Kernels, GpuBackend):
         elif y.size:
             self._gemm(kind, a, b, y)
         return y
-
-    def plus_product(self, total: Array, a: Array, b: Array) -> Array:
-        """total + a b, which cuBLASLt computes in one launch.  Shapes: total [M, N], a [M, K], b [K, N] -> [M, N]"""
-        kind = _kind(total, a, b)
-        if kind is None or self._lt is None or not (total.size and a.size) or not total.flags.c_contiguous:
-            return total + self.product(a, b)
-        y = cupy.empty(total.shape, total.dtype)
-        self._gemm(kind, a, b, y, plus=total)
-        return y
-
-    def input_gradient(self, g_y: Array, weight: Array, shape: tuple[int, ...]) -> Any:
-        if state.observers:  # who are shown arrays
-            return super().input_gradient(g_y, weight, shape)
-        return ProductGradient(self, g_y, weight, shape)
 
     def linear_relu(self, x: Array, weight: Array, bias: Array | None) -> tuple[Array, Array | None]:
         kind, (rows, width) = _kind(x, weight), (len(x), len(weight))
@@ -392,7 +340,7 @@ class CudaKernels(Kernels, GpuBackend):
             mask = cupy.empty((rows, -(-width // cublaslt.MASK_COLUMNS) * cublaslt.MASK_COLUMNS // 8), np.uint8)
             if self._gemm(kind, x, weight.T, y, epilogue="RELU_MASK", vector=_contiguous(bias), mask=mask):
                 return y, mask
-        return super().linear_relu(x, weight, bias)
+        return self.linear(x, weight, bias, relu=True), None
 
     def masked_product(self, a: Array, b: Array, mask: Array) -> tuple[Array | None, None]:
         kind, y = _kind(a, b), cupy.empty((len(a), b.shape[1]), a.dtype)
@@ -400,10 +348,10 @@ class CudaKernels(Kernels, GpuBackend):
         return y if done else None, None
 
     def _gemm(
-        self, kind: str, a: Array, b: Array, y: Array, add: bool = False, plus: Array | None = None,
+        self, kind: str, a: Array, b: Array, y: Array, add: bool = False,
         epilogue: str = "", vector: Array | None = None, mask: Array | None = None,
     ) -> bool:  # fmt: skip
-        """y ← a b, y + a b with `add`, or plus + a b.  cuBLAS is column-major: the memory of y is yᵀ = bᵀ aᵀ to it.
+        """y ← a b, or y + a b with `add`.  cuBLAS is column-major: the memory of y is yᵀ = bᵀ aᵀ to it.
 
         epilogue: of cublaslt.py, with its `vector` and `mask`; False is returned, and nothing done, where there is none
         """
@@ -414,14 +362,13 @@ class CudaKernels(Kernels, GpuBackend):
         compute = cublas.CUBLAS_COMPUTE_64F if kind == "double" else cublas.CUBLAS_COMPUTE_32F
         if kind == "float" and self.tf32:
             compute = cublas.CUBLAS_COMPUTE_32F_FAST_TF32
-        adds = add or plus is not None
-        one, factor = self._one[wide].ctypes.data, (self._one if adds else self._zero)[wide].ctypes.data
+        one, factor = self._one[wide].ctypes.data, (self._one if add else self._zero)[wide].ctypes.data
         y_type, y_ld = CUDA_TYPES[KINDS[y.dtype]], max(n, y.strides[0] // y.itemsize)
         if self._lt is not None:
             left = cublaslt.Matrix(b.data.ptr, CUDA_TYPES[kind], *_stored(n, inner, b_trans), b_ld, bool(b_trans))
             right = cublaslt.Matrix(a.data.ptr, CUDA_TYPES[kind], *_stored(inner, m, a_trans), a_ld, bool(a_trans))
             result = cublaslt.Matrix(y.data.ptr, y_type, n, m, y_ld)
-            given = {"mask": 0 if mask is None else mask.data.ptr, "c": 0 if plus is None else plus.data.ptr}
+            given = {"mask": 0 if mask is None else mask.data.ptr}
             if epilogue:
                 given["epilogue"] = getattr(cublaslt, epilogue)
             if vector is not None:
@@ -430,8 +377,6 @@ class CudaKernels(Kernels, GpuBackend):
             done = self._lt.multiply(left, right, result, one, factor, compute, stream, **given)
             if done or epilogue:
                 return done
-        if plus is not None:
-            y[...] = plus
         cublas.gemmEx(
             cupy.cuda.device.get_cublas_handle(), b_trans, a_trans, n, m, inner,
             one, b.data.ptr, CUDA_TYPES[kind], b_ld, a.data.ptr, CUDA_TYPES[kind], a_ld, factor,
@@ -439,21 +384,39 @@ class CudaKernels(Kernels, GpuBackend):
         )  # fmt: skip
         return True
 
-    def weight_gradient(
-        self, g_y: Array, x: Array, dtype: Any = None, with_bias: bool = False
-    ) -> tuple[Array, Array | None]:
+    def linear_gradients(
+        self, g_y: Array, weight: Array | None, x: Array | None, dtype: Any, with_bias: bool
+    ) -> tuple[Array | None, Array | None, Array | None]:
+        g_x = None if weight is None else self.product(g_y, weight)
+        if x is None:
+            return g_x, None, self.sum_rows(g_y) if with_bias else None
         kind = _kind(g_y, x)
         if with_bias and self._lt is not None and kind is not None and g_y.size and x.size and dtype == WIDE[kind]:
             g_weight, g_bias = cupy.empty((g_y.shape[1], x.shape[1]), dtype), cupy.empty(g_y.shape[1], dtype)
             if self._gemm(kind, g_y.T, x, g_weight, epilogue="BIAS_GRADIENT", vector=g_bias):
-                return g_weight, g_bias
-        return super().weight_gradient(g_y, x, dtype, with_bias)
+                return g_x, g_weight, g_bias
+        return g_x, self.product(g_y.T, x, dtype), self.sum_rows(g_y) if with_bias else None
 
-    def place_of(self, a: Array) -> tuple[Any, int] | None:
-        return (a.data.mem, a.data.ptr) if a.flags.c_contiguous else None
+    def linear_of_few(self, x: Array, w: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+        return self.linear(x, w.T, bias, relu, dtype)
 
-    def rows_from(self, first: Array, count: int) -> Array:
-        return cupy.ndarray((count, *first.shape[1:]), first.dtype, first.data)
+    def prefers_contiguous(self, rows: int, n_in: int) -> bool:
+        return False
+
+    def side_by_side(self, arrays: Sequence[Array]) -> list[Array]:
+        return self.parted(cupy.concatenate(arrays), [len(a) for a in arrays])
+
+    def are_side_by_side(self, arrays: Sequence[Array]) -> bool:
+        return all(a.flags.c_contiguous for a in arrays) and all(
+            a.data.mem is b.data.mem and a.dtype == b.dtype and a.data.ptr + a.nbytes == b.data.ptr
+            for a, b in itertools.pairwise(arrays)
+        )
+
+    def stacked(self, arrays: Sequence[Array]) -> Array:
+        first = arrays[0]
+        if len(arrays) == 1 or not self.are_side_by_side(arrays):
+            return first if len(arrays) == 1 else cupy.concatenate(arrays)
+        return cupy.ndarray((sum(map(len, arrays)), *first.shape[1:]), first.dtype, first.data)
 
     def parted(self, a: Array, sizes: Sequence[int]) -> list[Array]:
         # no views: the engine copies gradients that are views, since other arrays may share their memory
@@ -469,16 +432,18 @@ class CudaKernels(Kernels, GpuBackend):
         result = x.dtype if dtype is None else np.dtype(dtype)
         biased = bias is None or (kind is not None and bias.dtype in (x.dtype, WIDE[kind]))
         if kind is None or not biased or result not in (x.dtype, WIDE[kind]):
-            return super().linear(x, weight, bias, relu, dtype)
+            y = nn.Linear.forward(cupy, x, weight, bias, dtype=result)
+            return cupy.maximum(y, 0) if relu else y
         # cuBLASLt reads a bias in the type of the result, whatever type is set (cublasLt.h, BIAS_DATA_TYPE)
         if self._lt is not None and bias is not None and bias.dtype == result and x.size and len(weight):
             y = cupy.empty((len(x), len(weight)), result)
             epilogue = "RELU_BIAS" if relu else "BIAS"
             if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
                 return y
-        if "bias_" in self.wrong:
-            return super().linear(x, weight, bias, relu, dtype).astype(result, copy=False)
         y = self.product(x, weight.T, dtype)
+        if "bias_" in self.wrong:
+            y = y if bias is None else (y + bias).astype(result, copy=False)
+            return cupy.maximum(y, 0) if relu else y
         if y.size and (relu or bias is not None):
             kind = KINDS[y.dtype]
             wide = WIDE[kind]
@@ -490,13 +455,17 @@ class CudaKernels(Kernels, GpuBackend):
     def sum_rows(self, x: Array) -> Array:
         kind = self._kind("column_sum", x)
         if kind is None or not x.size:
-            return super().sum_rows(*_widened(x))
+            return _widened(x)[0].sum(axis=0)
         return self._sum_columns(kind, _contiguous(x))
+
+    def relu_backward(self, g_y: Array, y: Array) -> Array:
+        return self.relu_backward_sum(g_y, y)[0]
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
         kind = self._kind("column_sum", g_y, y)
         if kind is None or not g_y.size:
-            return super().relu_backward_sum(g_y, y)
+            g_x = nn.Relu.backward(cupy, g_y, y, None)
+            return g_x, self.sum_rows(g_x)
         g_x = cupy.empty(g_y.shape, g_y.dtype)
         return g_x, self._sum_columns(kind, _contiguous(g_y), _contiguous(y), g_x)
 
@@ -527,13 +496,9 @@ class CudaKernels(Kernels, GpuBackend):
     def attention(
         self, q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
     ) -> tuple[Array, tuple[Any, ...]]:
-        kind, head = self._attention_kernel(q, k, v, keep, backward=False)
-        if kind is None:
-            leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-            keep = self._drawn(keep, (*leading, q.shape[-2], k.shape[-2]))
-            wide_q, k, v = _widened(q, k, v)
-            y, kept = super().attention(wide_q, k, v, mask, keep, keep_scale, scale)
-            return y if q.dtype != BFLOAT16 else y.astype(BFLOAT16), kept
+        kind, head = self.attention_kernel(q, k, v)
+        if kind is None:  # in a forward pass alone: see `takes`
+            return nn.ScaledDotProductAttention.forward(cupy, q, k, v, mask=mask, drop=keep, scale=scale), ()
         q, k, v, leading = _as_heads(q, k, v)
         (b, h, t, _), m = q.shape, v.shape[3]
         y = heads_last_empty(cupy, (b, h, t, m), q.dtype)
@@ -546,20 +511,12 @@ class CudaKernels(Kernels, GpuBackend):
         )  # fmt: skip
         return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
 
-    def attention_weights(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
-        """Compute the weights as in kernels.py, since `attention` does not return them; in float32 for bf16."""
-        q, k = _widened(q, k)
-        return super().attention_weights(q, k, mask, scale)
-
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
         scale: float, places: Places = NO_PLACES,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        if len(kept) == 1:
-            keep, (g_y, q, k, v) = self._drawn(keep, kept[0].shape), _widened(g_y, q, k, v)
-            return super().attention_backward(g_y, q, k, v, kept, keep, keep_scale, scale, places)
         y, log_total, mask = kept
-        kind, head = self._attention_kernel(q, k, v, keep, backward=True)
+        kind, head = self.attention_kernel(q, k, v)
         assert kind is not None  # as in the forward pass
         q, k, v, leading = _as_heads(q, k, v)
         g_y = g_y.reshape(y.shape)
@@ -583,10 +540,10 @@ class CudaKernels(Kernels, GpuBackend):
             )  # fmt: skip
         return tuple([g.reshape(*leading, *g.shape[2:]) if g.shape[:2] != leading else g for g in gradients])
 
-    def _attention_kernel(self, q: Array, k: Array, v: Array, keep: Any, backward: bool) -> tuple[str | None, int]:
+    def attention_kernel(self, q: Array, k: Array, v: Array) -> tuple[str | None, int]:
         """C++ type and head width of the kernel for these arrays; (None, 0) if there is none."""
         kind, widest = self._kind("attention", q, k, v), max(q.shape[-1], v.shape[-1])
-        if kind is None or widest > cuda_source.HEADS[-1] or not (keep is None or isinstance(keep, random.Mask)):
+        if kind is None or widest > cuda_source.HEADS[-1]:
             return None, 0
         head = next(n for n in cuda_source.HEADS if widest <= n)
         # the backward pass needs more shared memory, and must be able to use a kernel where the forward pass does
@@ -597,22 +554,6 @@ class CudaKernels(Kernels, GpuBackend):
         return (None, 0) if odd else (kind, head)
 
     # ---- Cross-entropy ----
-
-    def cross_entropy(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-        return self._cross_entropy(logits, targets, label_smoothing, overwrite=False)
-
-    def cross_entropy_(self, logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-        return self._cross_entropy(logits, targets, label_smoothing, overwrite=True)
-
-    def _cross_entropy(self, logits: Array, targets: Array, smoothing: float, overwrite: bool) -> tuple[Array, Array]:
-        kind, rows = self._kind("cross_entropy", logits), len(logits)
-        if kind is None or not logits.size or (overwrite and not logits.flags.c_contiguous):
-            plain = super().cross_entropy_ if overwrite else super().cross_entropy
-            return plain(logits, targets, smoothing)
-        loss, nll = cupy.empty(rows, WIDE[kind]), cupy.empty(rows, WIDE[kind])
-        logits = _contiguous(logits)
-        self._launch_loss(logits, targets, None, None, loss, nll, logits if overwrite else None, smoothing)
-        return loss, nll
 
     def _launch_loss(
         self, logits: Array, targets: Array, counted: Array | None, factors: Array | None, loss: Array, nll: Array,
@@ -627,7 +568,7 @@ class CudaKernels(Kernels, GpuBackend):
         )  # fmt: skip
 
     @property
-    def logits_bytes(self) -> int:  # type: ignore[override]
+    def logits_bytes(self) -> int:
         """A 32nd of the GPU's memory: large products, in few launches."""
         total: int = self.device.mem_info[1]
         return total // 32
@@ -636,15 +577,12 @@ class CudaKernels(Kernels, GpuBackend):
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
     ) -> tuple[Array, Array | None, Array | None, Array | None]:  # fmt: skip
-        """Compute the loss as in training.py; for bf16, the gradients of weight and bias are float32.
+        """Compute the loss as in numpy_layers.py; for bf16, the gradients of weight and bias are float32.
 
         Logits are bf16, as large as they are, and their gradient takes their place; without gradients, in validation,
         logits are float32.
         """
-        kind, (size, inner), classes = self._kind("cross_entropy", x, weight), x.shape, len(weight)
-        if kind is None or not (size and inner and classes) or (bias is not None and bias.dtype != WIDE[kind]):
-            arrays = (x, weight, bias, targets, counted, factors, wanted)
-            return super().linear_cross_entropy(*arrays, label_smoothing=label_smoothing, rows=rows)
+        kind, size, classes = KINDS[x.dtype], len(x), len(weight)
         wide, stride = WIDE[kind], -(-classes // ALIGNED) * ALIGNED
         dtype = x.dtype if any(wanted) else wide
         rows = min(size, rows or max(1, self.logits_bytes // (stride * dtype.itemsize)))
@@ -673,21 +611,6 @@ class CudaKernels(Kernels, GpuBackend):
                 g_bias += self.sum_rows(g)
         return losses, g_x, g_weight, g_bias
 
-    def clear_rows_(self, rows: Array, keep: Array) -> None:
-        if self._kind("scale_rows_", rows) is None or not rows.flags.c_contiguous:
-            super().clear_rows_(rows, keep)
-        else:  # a factor of 0 gives 0 also for NaN, a factor of 1 costs nothing
-            self.scale_rows_(rows, keep)
-
-    def scale_rows_(self, rows: Array, factors: Array) -> Array:
-        kind = self._kind("scale_rows_", rows)
-        if kind is None or not rows.size or not rows.flags.c_contiguous:
-            return super().scale_rows_(rows, factors)
-        factors = _contiguous(factors.astype(WIDE[kind], copy=False))
-        width = rows.shape[1]
-        self._launch(f"scale_rows_<{kind}>", (len(rows),), (_threads(width),), rows, factors, np.int32(width))
-        return rows
-
     # ---- Optimizer ----
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
@@ -706,7 +629,7 @@ class CudaKernels(Kernels, GpuBackend):
             lists, blocks = self._listed(some, 256 * cuda_source.PER_THREAD)
             settled = map(dtype.type, numbers)
             self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
-        super().adam_all_(rest, **settings)
+        adam_parts_(rest, **settings)
 
     def _listed(self, updates: Sequence[tuple[Array | None, ...]], per_block: int) -> tuple[Array, int]:
         """Arrays as structures `Listed` of kernels.cu, in memory of the GPU, and their number of blocks.
@@ -729,7 +652,7 @@ class CudaKernels(Kernels, GpuBackend):
         some = [(place, _contiguous(g), place if adds else None, None, copy) for place, g, adds, copy in gradients]
         kinds = {self._kind("gather_", place, g) for place, g, *_ in some if g.size}
         if kinds != {"float"} and kinds != {"double"}:
-            super().gather_(gradients)
+            gather_(gradients)
             return
         lists, blocks = self._listed([each for each in some if each[0].size], 256 * cuda_source.PER_THREAD)
         self._launch(f"gather_<{kinds.pop()}>", (blocks,), (256,), lists, np.int32(len(lists)))
@@ -756,7 +679,7 @@ class CudaKernels(Kernels, GpuBackend):
     def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         kind, (rows, classes) = self._kind("top_tokens", logits), logits.shape
         if kind is None or not logits.size:
-            return super().top_tokens(logits, barred, count)
+            return top_tokens(self.to_host(logits), self.to_host(barred), count)
         wide = WIDE[kind]
         results = (((rows,), wide), ((rows, count), wide), ((rows, count), np.dtype(np.int32)))  # the widest first
         memory = cupy.empty(sum(math.prod(shape) * dtype.itemsize for shape, dtype in results), np.uint8)
@@ -768,6 +691,60 @@ class CudaKernels(Kernels, GpuBackend):
         log_total, values, ids = _views(memory.get(), results)  # one copy to the host, which waits, and not three
         return ids, values, log_total
 
+
+# ---- Guards: which inputs the kernels take ---------------------------------------------------------------------------
+
+
+def _linear(gpu: Cuda, x: Array, weight: Array, bias: Array | None, dtype: Any = None) -> bool:
+    """float32, float64 or bfloat16; weight and bias also float32 beside bfloat16."""
+    kind = KINDS.get(x.dtype)
+    if kind is None or not (x.size and weight.size):
+        return False
+    types = x.dtype, WIDE[kind]
+    return weight.dtype in types and (bias is None or bias.dtype in types) and dtype in (None, *types)
+
+
+def _heads(gpu: Cuda, x: Array, *parameters: Array, heads: int, count: int) -> bool:
+    """float32, float64 or bfloat16; parameters also float32 beside bfloat16."""
+    biases = parameters[count:] or [None] * count
+    return all(_linear(gpu, x, weight, bias) for weight, bias in zip(parameters[:count], biases, strict=True))
+
+
+def _embedding(
+    gpu: Cuda, weight: Array, indices: Array, positions: Array | None = None, dtype: Any = None, **_: Any
+) -> bool:
+    """float32 or float64; the result also bfloat16."""
+    kind = KINDS.get(weight.dtype if dtype is None else np.dtype(dtype))
+    fits = kind is not None and weight.dtype == WIDE[kind] and (positions is None or positions.dtype == weight.dtype)
+    return fits and bool(indices.size and weight.size) and not gpu.wrong & {"embedding", "embedding_backward"}
+
+
+def _norm(gpu: Cuda, x: Array, *others: Array, **_: Any) -> bool:
+    """float32, float64 or bfloat16, in rows of up to 2,048."""
+    *residual, weight, bias = others
+    kind = None if gpu.wrong & {"layer_norm", "layer_norm_backward"} else _kind(x, *residual)
+    return bool(x.size) and _norm_groups(kind, x.shape[-1], weight, bias) is not None
+
+
+def _loss(gpu: Cuda, x: Array, weight: Array, bias: Array | None, **_: Any) -> bool:
+    """float32, float64 or bfloat16 with float32 parameters."""
+    return _linear(gpu, x, weight, None) and "cross_entropy" not in gpu.wrong and (
+        bias is None or bias.dtype == WIDE[KINDS[x.dtype]]
+    )  # fmt: skip
+
+
+GUARDS = {
+    "Linear": _linear,
+    "LinearRelu": _linear,
+    "LinearHeads": _heads,
+    "Embedding": _embedding,
+    "ScaledEmbedding": _embedding,
+    "LayerNorm": _norm,
+    "DropoutAddLayerNorm": _norm,
+    "Dropout": lambda gpu, x, drop: x.dtype in KINDS and bool(x.size),
+    "ScaledDotProductAttention": lambda gpu, q, k, v, **_: gpu.attention_kernel(q, k, v)[0] is not None,
+    "LinearCrossEntropy": _loss,
+}
 
 # ---- Arguments of kernels ----------------------------------------------------------------------------------------
 

@@ -26,16 +26,14 @@ def source() -> str:
 def names(kind: str) -> list[str]:
     """All kernels for arrays of a C++ type, as C++ expressions."""
     wide = WIDE[kind]
-    elementwise = ("dropout", "bias_", "relu_backward", "column_sum", "embedding", "embedding_backward")
-    rows = ("scale_rows_", "top_tokens")
-    listed = [f"{name}<{kind}>" for name in (*elementwise, *rows)]
+    elementwise = ("dropout", "bias_", "column_sum", "embedding", "embedding_backward")
+    listed = [f"{name}<{kind}>" for name in (*elementwise, "top_tokens")]
     for groups in NORM_GROUPS:
         listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]
     for head in HEADS:
         if (kind, head) != ("double", 128):  # its tiles do not fit the shared memory of any GPU
             listed += [f"{name}<{kind}, {head}>" for name in ("attention", *ATTENTION_BACKWARD)]
     return [
-        "keep_mask",
         "order_rows",
         *listed,
         *dict.fromkeys((f"cross_entropy<{kind}>", f"cross_entropy<{wide}>")),

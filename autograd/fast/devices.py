@@ -1,35 +1,9 @@
-"""The kernels of each device: `kernels_of`, and how those of the CPU are chosen."""
+"""Settings of the process: the kernels of the CPU, the precision of a device, and how a GPU gets its kernels."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from typing import Any
-
-from autograd.backend import Backend, backend_of
-from autograd.fast.cpu import CpuKernels
-from autograd.fast.kernels import Kernels
-
-
-class _Cpu:
-    """The kernels of the CPU now."""
-
-    kernels = CpuKernels()
-
-
-def cpu_kernels() -> CpuKernels:
-    """Return the kernels that compute on the CPU."""
-    return _Cpu.kernels
-
-
-def kernels_of(arrays: Iterable[Any]) -> Kernels:
-    """Return the kernels of the device of arrays: of a GPU if one of them is on a GPU, else of the CPU."""
-    return kernels_on(backend_of(arrays))
-
-
-def kernels_on(backend: Backend) -> Kernels:
-    """Return the kernels of a device."""
-    return backend if isinstance(backend, Kernels) else _Cpu.kernels
+from autograd.backend import CPU, Backend
+from autograd.fast.table import cpu
 
 
 def set_kernels(name: str) -> None:
@@ -40,35 +14,42 @@ def set_kernels(name: str) -> None:
 
     Raises: ValueError without Numba, or for another name.
     """
-    if name == "numpy":
-        chosen: type[CpuKernels] = CpuKernels
-    elif name == "numba":
+    if name not in ("numpy", "numba"):
+        raise ValueError(f"kernels={name!r} are not known; choose 'numpy' or 'numba'")
+    if name == "numba":
         try:
-            from autograd.fast.compiled import CompiledKernels
+            from autograd.fast import bf16, compiled  # noqa: F401 (they enter their kernels)
         except ImportError as error:
             raise ValueError(
                 f"compiled kernels need Numba, which cannot be imported ({error}); pip install '.[numba]' in the "
                 "project's directory, or choose kernels=numpy"
             ) from None
-        chosen = CompiledKernels
-    else:
-        raise ValueError(f"kernels={name!r} are not known; choose 'numpy' or 'numba'")
-    _Cpu.kernels = chosen(threads_of=_Cpu.kernels)
+    cpu.use(*(("numba", "numpy") if name == "numba" else ("numpy",)))
+
+
+def set_precision(precision: str, backend: Backend = CPU) -> None:
+    """Prepare a device to compute in "float32", "float64", "tf32" or "bf16".
+
+    Raises: ValueError if the device does not have this precision.
+    """
+    if backend is not CPU:
+        backend.set_precision(precision)  # type: ignore[attr-defined]
+        return
+    if precision == "bf16" and cpu.kernels == "numba":
+        from autograd.fast.bf16 import require_bfloat16
+
+        require_bfloat16()
+    elif precision not in ("float32", "float64"):
+        raise ValueError(f"precision={precision} is for GPUs")
+    low = ("bf16",) if precision == "bf16" else ()
+    cpu.use(*low, *[device for device in cpu.devices if device != "bf16"])
 
 
 def make_gpu_backend(index: int) -> Backend:
     """Return a GPU with its kernels."""
     import cupy
 
-    from autograd.fast.cuda import CudaKernels
+    from autograd.fast.cuda import Cuda
 
     with cupy.cuda.Device(index):
-        return CudaKernels(index)
-
-
-# ---- The process ----
-
-
-def available_cores() -> int:
-    """Return the processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return Cuda(index)

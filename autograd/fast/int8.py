@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from autograd.fast.packed import PackedWeights
-from autograd.fast.shared import blocks_of
+from autograd.fast.table import entry
+from autograd.fast.threads import blocks_of
 
 Array = Any
 f4 = np.float32
@@ -86,6 +87,7 @@ def quantise_inputs(x: Array) -> tuple[Array, Array]:
     return q, np.where(np.isfinite(largest), factors, f4(np.nan)).astype(f4)
 
 
+@entry("numpy", name="linear_packed")
 def linear_int8(x: Array, weights: Int8Weights, relu: bool = False) -> Array:
     """x Wᵀ + bias, or max(x Wᵀ + bias, 0).
 
@@ -104,3 +106,11 @@ def linear_int8(x: Array, weights: Int8Weights, relu: bool = False) -> Array:
             total += (signed[:, i : i + EXACT] @ w[:, i : i + EXACT].T).astype(np.int32)
         y[:, some] = total.astype(f4) * (factors[:, None] * weights.factors[some]) + weights.bias[some]
     return np.maximum(y, 0, out=y) if relu else y
+
+
+@entry("numpy")
+def packed_weights(precision: str) -> type[PackedWeights]:
+    """Return the class of weights in "int8" or "bf16".  Raises: ValueError if there is none"""
+    if precision != "int8":
+        raise ValueError(f"weights in {precision} on a CPU require the kernels of Numba; choose --kernels numba")
+    return Int8Weights

@@ -132,13 +132,6 @@ template <class W> __device__ inline W dropped(W x, unsigned bits, int i, const 
     return bits >> i & 1 ? x * W(drop.scale) : W(0);
 }
 
-__global__ void keep_mask(bool* keep, i64 size, Drop drop) {
-    const i64 start = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * GROUP;
-    if (start >= size) return;
-    const unsigned bits = keep_bits(drop, start);
-    for (int i = 0; i < GROUP && start + i < size; i++) keep[start + i] = bits >> i & 1;
-}
-
 template <class T> __global__ void dropout(const T* x, T* y, i64 size, Drop drop) {
     const i64 start = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * GROUP;
     if (start >= size) return;
@@ -167,18 +160,6 @@ template <class T> __global__ void bias_(T* y, const Wide<T>* bias, i64 rows, in
         group.at[i] = T(relu && sum < W(0) ? W(0) : sum);
     }
     store_group(place, width - column, group);
-}
-
-// g where y > 0, else 0.
-template <class T> __global__ void relu_backward(const T* g, const T* y, T* out, i64 size) {
-    const i64 start = (blockIdx.x * i64(blockDim.x) + threadIdx.x) * GROUP;
-    if (start >= size) return;
-    Group<T> group = load_group(g + start, size - start);
-    const Group<T> sign = load_group(y + start, size - start);
-#pragma unroll
-    for (int i = 0; i < GROUP; i++)
-        if (!(Wide<T>(sign.at[i]) > Wide<T>(0))) group.at[i] = T(0.0f);
-    store_group(out + start, size - start, group);
 }
 
 // The sum of eight rows of threads, for the first of them.
@@ -569,20 +550,6 @@ __global__ void cross_entropy(const T* logits, const int* targets, const bool* c
             g.at[i] = T((exponential(W(x.at[i]) - log_total) - wanted) * factor);
         }
         store_group(out + start, classes - start, g);
-    }
-}
-
-// rows[n] *= factors[n]; a factor of 1 costs nothing, a factor of 0 gives 0 also for ∞ and NaN.  Block: a row.
-template <class T> __global__ void scale_rows_(T* rows, const Wide<T>* factors, int width) {
-    typedef Wide<T> W;
-    const W factor = factors[blockIdx.x];
-    if (factor == 1) return;
-    T* row = rows + i64(blockIdx.x) * width;
-    for (int start = threadIdx.x * GROUP; start < width; start += blockDim.x * GROUP) {
-        Group<T> x = load_group(row + start, width - start);
-#pragma unroll
-        for (int i = 0; i < GROUP; i++) x.at[i] = T(factor == 0 ? W(0) : W(x.at[i]) * factor);
-        store_group(row + start, width - start, x);
     }
 }
 

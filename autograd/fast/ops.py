@@ -1,36 +1,48 @@
 # mypy: disable-error-code="override, misc"
 """Fast implementations of the ops of a Transformer's step, which have the names of the ops that they replace.
 
-Each keeps what its backward pass would otherwise compute again, and calls the kernels of its device.
+Each keeps what its backward pass would otherwise compute again, and calls the kernels of its device by name.  Where its
+guard refuses the inputs, the plain op runs: for other dtypes, for arrays of different dtypes, and for empty ones.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from autograd.backend import CPU
+from autograd.backend import CPU, Backend
 from autograd.engine import ArraySpec, Op, unbroadcast
-from autograd.fast import fused, reduced
-from autograd.fast.devices import kernels_on
-from autograd.fast.kernels import Kernels
+from autograd.fast import reduced
 from autograd.fast.recomputed import CanComputeAgain
-from autograd.fast.row_gradient import RowGradient
-from autograd.fast.training import row_sums
-from autograd.modes import state
-from autograd.ops import nn, shape
-from autograd.ops.nn import leading_shape, rows_of
+from autograd.fast.table import Kernels, kernels_on
+from autograd.ops import fused, nn, shape
+from autograd.ops.nn import rows_of
 from autograd.random import Mask
+from autograd.tensor import split
 
-FOR_FAST = ("gradient_places", "after")  # settings that plain ops do not have
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class FastOp(CanComputeAgain, Op):
     """Base class of implementations: an op with the kernels of its device."""
+
+    @classmethod
+    def takes(cls, backend: Backend, arrays: Sequence[Any], parameters: dict[str, Any]) -> bool:
+        """The guard: whether this computes the op of these inputs, and not the plain op."""
+        if backend is not CPU:
+            taken: bool = backend.takes(cls.__name__, arrays, parameters)  # type: ignore[attr-defined]
+            return taken
+        return cls.taken_on_cpu(arrays, parameters)
+
+    @classmethod
+    def taken_on_cpu(cls, arrays: Sequence[Any], parameters: dict[str, Any]) -> bool:
+        """The guard of a CPU: float32 or float64 arrays, all of one dtype, with something in each."""
+        return are_floats(arrays)
 
     @property
     def kernels(self) -> Kernels:
@@ -46,12 +58,23 @@ class FastOp(CanComputeAgain, Op):
 
     def as_plain(self) -> Any:
         op_class = next(plain for plain, fast in IMPLEMENTATIONS.items() if fast is type(self))
-        settings = {name: value for name, value in self.parameters.items() if name not in FOR_FAST}
-        return op_class, self.read_by_plain(*self.saved), settings
+        return op_class, self.read_by_plain(*self.saved), self.parameters
 
     def read_by_plain(self, *saved: Any) -> tuple[Any, ...]:
         """The output and the inputs that the plain op reads, from what this one saved; None for the others."""
         raise NotImplementedError
+
+
+def are_floats(arrays: Sequence[Any]) -> bool:
+    """Are these arrays of float32, or of float64, with something in each? None is left out."""
+    dtype = None
+    for a in arrays:
+        if a is None:
+            continue
+        if type(a) is not np.ndarray or not a.size or a.dtype not in FLOATS or dtype not in (None, a.dtype):
+            return False
+        dtype = a.dtype
+    return True
 
 
 def packed(keep: Any) -> Any:
@@ -74,6 +97,10 @@ class Reshape(FastOp, shape.Reshape):
 
     computes_again = "input"
 
+    @classmethod
+    def takes(cls, backend, arrays, parameters):
+        return backend is CPU
+
     def forward(self, x, *, shape):
         self.shape = x.shape
         return x.reshape(shape)
@@ -93,6 +120,10 @@ class SwapAxes(FastOp, shape.SwapAxes):
     """y = x with two axes exchanged: a view, which can be made again from a recomputed input"""
 
     computes_again = "input"
+
+    @classmethod
+    def takes(cls, backend, arrays, parameters):
+        return backend is CPU
 
     def forward(self, x, *, axis1, axis2):
         self.axes = axis1, axis2
@@ -123,7 +154,6 @@ class Linear(FastOp, nn.Linear):
     On a GPU with cuBLASLt also the signs of y, as bits.
 
     relu: whether the result is max(x Wᵀ + b, 0), as in `fused.LinearRelu`
-    after: the op with ReLU that x comes from, if the product of its gradient can apply ReLU's
     """
 
     relu = False
@@ -132,7 +162,11 @@ class Linear(FastOp, nn.Linear):
     masked_sum: Any = None  # the sum of its rows, if the product computed it
     narrow, factors_alone = (0, 2), True
 
-    def forward(self, x, weight, bias, *, dtype=None, after=None):
+    @classmethod
+    def taken_on_cpu(cls, arrays, parameters):
+        return are_floats(arrays) and parameters.get("dtype") in (None, arrays[0].dtype)
+
+    def forward(self, x, weight, bias, *, dtype=None):
         self.dtype = weight.dtype
         weight = reduced.for_product(x, weight)
         if bias is not None and dtype is None and self.kernels.uses_epilogues:
@@ -152,7 +186,10 @@ class Linear(FastOp, nn.Linear):
         return y, x, weight, None
 
     def masked_gradient(self, g_rows, weight):
-        """Return the gradient of y, given that of the next layer's result and its weight: with ReLU's; or None."""
+        """Return the gradient of y, given that of the next layer's result and its weight: with ReLU's; or None.
+
+        Applying ReLU's gradient twice changes nothing, so y may have other consumers, too.
+        """
         _, _, y, mask = self.saved_factors
         found, self.masked_sum = self.kernels.masked_product(g_rows, weight, rows_of(y) if mask is None else mask)
         self.masked = None if found is None else found.reshape(self.output_specs[0].shape)
@@ -172,19 +209,19 @@ class Linear(FastOp, nn.Linear):
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
-        after = self.parameters.get("after") if needs_x else None
+        before = self._edges[0] if needs_x else None
+        masks = isinstance(before, LinearRelu) and before.has_mask and not before.freed
         g_x, g_weight, g_linear_bias = self.kernels.linear_gradients(
             g_rows,
-            weight if needs_x and after is None else None,
+            weight if needs_x and not masks else None,
             rows_of(x) if needs_weight else None,
-            g_y.shape[:-1],
             self.dtype,
             with_bias=needs_bias and g_bias is None,
         )
-        if after is not None:  # last, as it may be the largest
-            g_x = after.masked_gradient(g_rows, weight)
-            if g_x is None:
-                g_x = self.kernels.input_gradient(g_rows, weight, (*g_y.shape[:-1], weight.shape[1]))
+        masked = before.masked_gradient(g_rows, weight) if masks else None  # last, as it may be the largest
+        if masks and masked is None:
+            g_x = self.kernels.product(g_rows, weight)
+        g_x = masked if g_x is None else g_x.reshape(*g_y.shape[:-1], g_x.shape[-1])
         return g_x, g_weight, g_linear_bias if g_bias is None else g_bias
 
 
@@ -196,8 +233,13 @@ class Embedding(FastOp, nn.Embedding):
 
     scale = 1.0
 
+    @classmethod
+    def taken_on_cpu(cls, arrays, parameters):
+        weight, indices, *positions = arrays
+        dtype_is_same = parameters.get("dtype") in (None, weight.dtype)
+        return are_floats([weight, *positions]) and indices.size > 0 and dtype_is_same
+
     def forward(self, weight, indices):
-        indices = self.xp.asarray(indices)
         self.rows = len(weight)
         self.save(indices)
         return self.kernels.embedding(weight, indices, None, 1.0, None, 1.0)
@@ -210,15 +252,11 @@ class Embedding(FastOp, nn.Embedding):
         return self.g_weight(g_y, indices), None
 
     def g_weight(self, g_y, indices, drop=None):
-        """The gradient of the weights, of few rows as these alone."""
+        """The gradient of the weights."""
         if not self.needs_gradient[0]:
             return None
         g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-        rows, few = indices.reshape(-1), self.backend is not CPU or indices.size < self.rows
-        if not few or state.observers:  # observers are shown arrays
-            return row_sums(self.kernels, g_rows, rows, self.rows, self.scale)
-        dtype = None if self.backend is CPU or g_rows.dtype.kind == "f" else self.xp.dtype("float32")  # as kernels sum
-        return RowGradient(self.kernels, g_rows, rows, self.rows, self.scale, dtype, drop)
+        return self.kernels.embedding_backward(g_rows, indices.reshape(-1), self.rows, self.scale, drop)
 
 
 def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:
@@ -229,41 +267,38 @@ def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:
 class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     """Saves: q, k, v, the dropout mask, and on a CPU the probabilities [..., T, S]; a GPU recomputes them from y
 
-    gradient_places: for each of q, k and v, a function that returns memory for its gradient, or None
+    Gradients of results of `LinearHeads` are written where its backward pass reads them.
     """
 
     computes_again = "saved"
     narrow = (0, 1, 2, 4)
 
-    def forward(self, q, k, v, *, mask, drop, scale, gradient_places=()):
-        self.scale, self.places = scale, gradient_places
-        dtype = self.xp.result_type(q, k, v)
-        wide = self.xp.dtype("float32") if self.backend is CPU and dtype.itemsize == 2 else dtype
-        q, k, v = [a.astype(wide, copy=False) for a in (q, k, v)]  # scores may be beyond float16
-        leading = leading_shape(q, k, v)
-        if leading != leading_shape(q, k):  # the values have more leading axes than the weights
-            q = self.xp.broadcast_to(q, (*leading, *q.shape[-2:]))
+    @classmethod
+    def taken_on_cpu(cls, arrays, parameters):
+        q, k, v = arrays
+        return are_floats(arrays) and q.ndim == k.ndim == v.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]
+
+    def forward(self, q, k, v, *, mask, drop, scale):
+        self.scale = scale
         keep, self.keep_scale = self.draw(drop)
         y, kept = self.kernels.attention(q, k, v, mask, keep, self.keep_scale, scale)
         self.save(q, k, v, keep, *kept)
-        return y.astype(dtype, copy=False)
+        return y
 
     def read_by_plain(self, q, k, v, *_):
         return None, q, k, v
 
     def again(self, q, k, v, keep, p):
         """The output of what a CPU has saved."""
-        return self.kernels.attention_output(p, v, keep, self.keep_scale).astype(self.output_specs[0].dtype, copy=False)
+        return self.kernels.attention_output(p, v, keep, self.keep_scale)
 
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
-        places = [place and place() for place in self.places] or (None, None, None)
-        g_y = g_y.astype(v.dtype, copy=False)
-        gradients = self.kernels.attention_backward(
+        behind = [(None, 0) if edge is None else split(edge) for edge in self._edges]
+        places = [node.gradient_place(i) if isinstance(node, LinearHeads) else None for node, i in behind]
+        return self.kernels.attention_backward(
             g_y, q, k, v, tuple(kept), keep, self.keep_scale, self.scale, places
-        )
-        dtype = self.output_specs[0].dtype
-        return tuple([g if g is None or g.dtype == dtype else g.astype(dtype) for g in gradients])
+        )  # fmt: skip
 
 
 # ---- Fused ops ----
@@ -275,7 +310,6 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
     flops = fused.ScaledEmbedding.flops
 
     def forward(self, weight, indices, positions, *, scale, drop, dtype):
-        indices = self.xp.asarray(indices)
         self.rows, self.scale = len(weight), scale
         keep, self.keep_scale = self.draw(drop)
         self.save(indices, packed(keep))
@@ -286,8 +320,8 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
 
     def backward(self, g_y):
         indices, keep = self.saved
-        if isinstance(keep, Mask) and not (self.needs_gradient[2] or state.observers):  # a GPU draws it where it adds
-            return self.g_weight(g_y, indices, (keep, self.keep_scale)), None, None
+        if isinstance(keep, Mask) and not self.needs_gradient[2]:  # a GPU draws it where it adds
+            return self.g_weight(g_y, indices, keep), None, None
         if keep is not None:
             g_y = self.kernels.dropout(g_y, unpacked(keep, g_y.shape), self.keep_scale)
         return self.g_weight(g_y, indices), None, self._g_positions(g_y) if self.needs_gradient[2] else None
@@ -354,9 +388,9 @@ class LinearHeads(FastOp, fused.LinearHeads):
         self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
         if self.kernels.uses_epilogues:
             biases = tuple(reduced.for_products(x, biases))
-        y = self.kernels.round_(
-            self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
-        )
+        y = self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
+        if self.kernels.in_bfloat16:
+            y = self.kernels.round_(y)
         self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
         self.places: list[Any] = [None] * count  # views of it that were given to consumers
         return tuple([self._heads(y, i) for i in range(count)])
@@ -396,10 +430,10 @@ class LinearHeads(FastOp, fused.LinearHeads):
             g_rows,
             weight,
             None if x is None else rows_of(x),
-            self.leading,
             self.dtype,
             with_bias=any(self.needs_gradient[1 + self.count :]),
         )
+        g_x = None if g_x is None else g_x.reshape(*self.leading, g_x.shape[-1])
         parts: list[Any] = []
         for g in (g_weights, g_biases):
             parts += [None] * self.count if g is None else self.kernels.parted(g, self.widths)
@@ -416,7 +450,6 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
     """
 
     def forward(self, x, weight, bias, *, targets, counted, allowed, rows, label_smoothing, reduction):
-        self.dtypes = [None if a is None else a.dtype for a in (x, weight, bias)]
         self.settings = {"label_smoothing": label_smoothing, "rows": rows}
         self.classes, inputs = len(weight), (x, weight, bias)
         weight = reduced.for_product(x, weight)
@@ -447,26 +480,62 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
         return None, x, weight, bias
 
     def _of_all_classes(self, i, g):
-        """Return the gradient of input i, with zeros for classes that were left out, in the dtype of the input."""
+        """Return the gradient of input i, with zeros for classes that were left out, where some were left out."""
         if g is None:
             return None
         if i and (allowed := self.parameters["allowed"]) is not None:
             whole = self.xp.zeros((self.classes, *g.shape[1:]), g.dtype)
             whole[allowed] = g
-            g = whole
-        return g.astype(self.dtypes[i], copy=False)
+            return whole
+        return g
 
 
-IMPLEMENTATIONS: dict[type[Op], type[Op]] = {
+class Dropout(FastOp, nn.Dropout):
+    """Saves: keep, one byte an element"""
+
+    def forward(self, x, *, drop):
+        keep, self.scale = self.draw(drop)
+        self.save(keep)
+        return self.kernels.dropout(x, keep, self.scale)
+
+    def read_by_plain(self, keep):
+        return None, None
+
+    def backward(self, g_y):
+        (keep,) = self.saved
+        return self.kernels.dropout(g_y, keep, self.scale)
+
+
+class LayerNorm(FastOp, nn.LayerNorm):
+    """Saves: x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean"""
+
+    def forward(self, x, weight, bias, *, eps):
+        y, normalised, inverse_std = self.kernels.layer_norm(rows_of(x), weight, bias, eps)
+        self.save(normalised, inverse_std, weight)
+        return y.reshape(x.shape)
+
+    def read_by_plain(self, normalised, inverse_std, weight):
+        return None, centred(self, normalised, inverse_std), weight, None
+
+    def backward(self, g_y):
+        normalised, inverse_std, weight = self.saved
+        g_rows = g_y.reshape(normalised.shape)  # [N, D]
+        g_x, g_weight, g_bias = self.kernels.layer_norm_backward(g_rows, normalised, inverse_std, weight)
+        return g_x.reshape(g_y.shape), g_weight, g_bias
+
+
+IMPLEMENTATIONS: dict[type[Op], type[FastOp]] = {
     shape.Reshape: Reshape,
     shape.SwapAxes: SwapAxes,
     nn.Linear: Linear,
     nn.Embedding: Embedding,
     nn.ScaledDotProductAttention: ScaledDotProductAttention,
+    nn.Dropout: Dropout,
+    nn.LayerNorm: LayerNorm,
     fused.ScaledEmbedding: ScaledEmbedding,
     fused.DropoutAddLayerNorm: DropoutAddLayerNorm,
     fused.LinearRelu: LinearRelu,
     fused.LinearHeads: LinearHeads,
     fused.LinearCrossEntropy: LinearCrossEntropy,
 }
-"""Plain op -> the class that computes in its place, on a CPU and on a GPU; unfused.py adds its own."""
+"""Plain op -> the class that computes in its place where its guard takes the inputs, on a CPU and on a GPU."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autograd import safety
-from autograd.fast.devices import kernels_of
+from autograd.fast.table import kernels_of
 
 Array = Any
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from autograd.fast import kernels_of, kernels_on, reduced
+from autograd.fast import kernels_of, reduced
 from autograd.tensor import note_change
 from minitf.fast import layers as fast
 from minitf.fast import variants as fast_variants
@@ -53,7 +53,6 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
     if isinstance(new, fast.FastTransformer):
         new.compute_dtype = compute_dtype
         vars(new.encoder)["checkpoints_layers"] = vars(new.decoder)["checkpoints_layers"] = checkpoint_layers
-        kernels_on(new.backend).saves_memory = checkpoint_layers
         new.place_side_by_side()
         if compute_dtype is not None and not new.training:  # weights that no update will reduce again
             for parameter in new.parameters():

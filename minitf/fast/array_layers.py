@@ -54,9 +54,8 @@ class Product:
         if self.packed is not None:
             y = kernels.linear_packed(rows, self.packed, relu)
         else:
-            few = kernels.contiguous_below if len(rows) > 1 else 0
-            many = self.each_step and (len(rows) >= kernels.contiguous_from or len(self.w) < few)
-            y = kernels.linear_of_few(rows, self.contiguous if many else self.w, self.bias, relu, None, self.dtype)
+            many = self.each_step and kernels.prefers_contiguous(len(rows), len(self.w))
+            y = kernels.linear_of_few(rows, self.contiguous if many else self.w, self.bias, relu, dtype=self.dtype)
         return y.reshape(*x.shape[:-1], y.shape[-1])
 
     @cached_property

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast import CpuKernels, cpu_kernels, kernels_of
-from autograd.fast.shared import blocks_of
+from autograd.fast import cpu_kernels, kernels_of, thread_count
+from autograd.fast.threads import blocks_of
 from autograd.safety import last_change, now
 from minitf.decoding import candidates
 from minitf.decoding.decoder import TransformerDecoder
@@ -92,7 +92,7 @@ class InferenceTransformer(TransformerDecoder):
 
         rows: hypotheses of a sentence that a step computes at once
         """
-        shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(lengths) // (cpu_kernels().threads or 1))))
+        shared = min(max_sentences, max(WORTH_A_THREAD, -(-len(lengths) // (thread_count() or 1))))
         threads = _threads(self, shared * rows)
         batches = [*batches_by_length(lengths, max_tokens, shared if threads > 1 else max_sentences)]
         if threads > 1 and getattr(self, "compiled_search", None) is not None and self.weights_of_a_step <= IN_CACHE:
@@ -183,7 +183,7 @@ class InferenceTransformer(TransformerDecoder):
         self.kernels = kernels_of([matrix])
         pack = None
         if self.packed:
-            if not isinstance(self.kernels, CpuKernels) or matrix.dtype != np.float32:
+            if self.kernels is not cpu_kernels() or matrix.dtype != np.float32:
                 raise ValueError(f"{self.packed} needs a model in float32 on the CPU, not one in {matrix.dtype.name}")
             pack = self.kernels.packed_weights(self.packed).of
         self.parts = on_arrays(self.model, self.kernels, pack)
@@ -201,7 +201,7 @@ class InferenceTransformer(TransformerDecoder):
     @cached_property
     def compiled_search(self) -> Any:
         """The search of this model as one compiled function; None for models that it does not compute."""
-        if self.parts is None or getattr(self.kernels, "kernels", None) != "numba":
+        if self.parts is None or self.kernels is not cpu_kernels() or self.kernels.kernels != "numba":
             return None
         from minitf.fast.compiled import search_of
 
@@ -210,12 +210,12 @@ class InferenceTransformer(TransformerDecoder):
 
 def _threads(decoder: Any, rows: int) -> int:
     """Return the number of batches of `rows` hypotheses to compute at once: several large ones on a CPU."""
-    kernels = cpu_kernels()
     if decoder.backend.kind != "cpu":
         return 1
     if getattr(decoder, "compiled_search", None) is not None:
-        return kernels.threads or 1
-    return (kernels.threads or 1) if rows * decoder.weights_of_a_step >= WORTH_SHARING[kernels.kernels] else 1
+        return thread_count() or 1
+    least = WORTH_SHARING[cpu_kernels().kernels]
+    return (thread_count() or 1) if rows * decoder.weights_of_a_step >= least else 1
 
 
 def top_tokens(logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
 from autograd.fast import kernels_of, kernels_on, reduced
-from autograd.fast.fused import linear_after_relu
 from autograd.tensor import note_change
 from minitf.config.model import PAD
 from minitf.fast.decoder import InferenceTransformer
@@ -38,7 +37,7 @@ class FusedFeedForward(FeedForward):
         if self.activation is not ag.relu:
             return super().__call__(x)
         hidden = self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias))
-        return linear_after_relu(hidden, self.down.weight, self.down.bias)
+        return self.down(hidden)
 
 
 class FusedResidual(Residual):
@@ -70,12 +69,6 @@ class PackedAttention(MultiHeadAttention):
             return super().__call__(query, key, value, mask, is_causal)
         q, k, v = linear_heads(query, [self.query, self.key, self.value], self.heads)
         return self.output(join_heads(self.attend(q, k, v, mask, is_causal)))
-
-    scale: float | None = None
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        """Attention whose backward pass writes the gradients where that of the projections reads them."""
-        return ag.fast.attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale)
 
 
 class PackedDecoderLayer(DecoderLayer):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast import cpu_kernels
+from autograd.fast import in_one_thread
 
 Work = Callable[[Any, list[int]], None]
 """Compute the results of a batch, given by the indices of its sentences, with a decoder."""
@@ -23,7 +23,7 @@ def in_threads(whole: Any, work: Work, batches: list[list[int]], threads: int) -
 
     def run() -> None:
         try:
-            with cpu_kernels().in_one_thread():
+            with in_one_thread():
                 for batch in queue:
                     work(decoder, batch)
         except _StoppedError:

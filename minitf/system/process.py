@@ -378,21 +378,21 @@ def set_up_device(
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
     if plain:
         return
-    from autograd.fast import CpuKernels, available_cores, cpu_kernels, keep_freed_memory, kernels_on, set_kernels
+    from autograd.fast import available_cores, keep_freed_memory, set_kernels, set_precision, set_threads
 
+    on_cpu = plain_backend.kind == "cpu"
     try:
-        backend = kernels_on(plain_backend)
-        if not isinstance(backend, CpuKernels):
-            backend.set_precision(precision)
+        if not on_cpu:
+            set_precision(precision, plain_backend)
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    if isinstance(backend, CpuKernels):
+    if on_cpu:
         count = threads or available_cores()
         try:
             with uninterrupted():  # it looks for the BLAS library through ctypes
                 set_kernels(kernels)
-                cpu_kernels().set_precision(precision)
-                cpu_kernels().set_threads(count)
+                set_precision(precision)
+                set_threads(count)
         except ValueError as error:
             raise UserError(str(error)) from None
         except (RuntimeError, MemoryError) as error:

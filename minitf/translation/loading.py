@@ -12,7 +12,7 @@ import numpy as np
 
 from additions.interchange.formats import is_foreign, read_foreign
 from autograd.devices import get_backend
-from autograd.fast import cpu_kernels, kernels_on
+from autograd.fast import cpu_kernels, set_precision
 from minitf.config import RunConfig
 from minitf.config.devices import check_precision
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
@@ -157,7 +157,7 @@ def with_precision(config: RunConfig, device: str, precision: str | None) -> Run
         precision = "float32"
     chosen: Any = precision or config.precision
     try:
-        kernels_on(get_backend(device)).set_precision(chosen)
+        set_precision(chosen, get_backend(device))
     except ValueError as error:
         raise UserError(f"{error}; choose --device cpu or another --precision") from None
     return replace(config, device=device, devices=None, precision=chosen)

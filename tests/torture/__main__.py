@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from autograd.fast import available_cores, cpu_kernels
+from autograd.fast import available_cores, set_threads
 from minitf.system.environment import environment_facts
 from tests.helpers.runs import FLAGS, Ground, check, prepared_ground
 from tests.torture import faults, fuzz, kills
@@ -48,7 +48,7 @@ def main() -> int:
     start = time.perf_counter()
     with prepared_ground() as ground:
         halfway = make_halfway(ground)
-        cpu_kernels().set_threads(1)
+        set_threads(1)
         operations = kills.count_operations(ground)
         plan = [
             *plan_kills(ground, operations, args.kills, args.share, draw),

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from autograd import random as dropout_masks
-from autograd.fast import cpu_kernels
+from autograd.fast import set_threads
 from minitf.data.batches import Batches
 from minitf.data.text import lines_of
 from minitf.storage.checkpoints import Reader
@@ -37,7 +37,7 @@ def tally():
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    cpu_kernels().set_threads(1)
+    set_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from additions.parsing.aligned_text import held_out_count, pieces_of_tokens
 from additions.parsing.linearise import linearise
 from additions.parsing.parser import Parser, words_of
 from additions.parsing.trees import clean, read_trees
-from autograd.fast import cpu_kernels
+from autograd.fast.threads import _Process
 from minitf.app import train, translate
 from minitf.corpora.built_in import built_in_treebank
 from minitf.data.text import read_lines
@@ -39,10 +39,10 @@ def treebank(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(treebank, tmp_path_factory):
     """A run of four steps on them."""
-    before = cpu_kernels().threads, cpu_kernels()._pool
+    before = _Process.threads, _Process.pool
     folder = tmp_path_factory.mktemp("runs") / "run"
     assert run_command(train.main, [*TINY, "--parsing.trees", str(treebank), "--output", str(folder)]) == 0
-    cpu_kernels().threads, cpu_kernels()._pool = before
+    _Process.threads, _Process.pool = before
     return folder
 
 

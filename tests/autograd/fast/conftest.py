@@ -1,10 +1,8 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import threadpoolctl
-
-from autograd.fast import CpuKernels
 
 try:
     from numba import njit
@@ -33,27 +31,3 @@ def unwritten_memory_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(np, "empty", lambda *args, **kwargs: poisoned(empty(*args, **kwargs)))
     monkeypatch.setattr(np, "empty_like", lambda *args, **kwargs: poisoned(empty_like(*args, **kwargs)))
-
-
-@pytest.fixture
-def kernels(request: pytest.FixtureRequest) -> type[CpuKernels]:
-    """The class of a backend of the CPU, with NumPy's kernels or those of the test's parameter."""
-    if getattr(request, "param", "numpy") == "numpy":
-        return CpuKernels
-    pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast.compiled import CompiledKernels
-
-    return CompiledKernels
-
-
-@pytest.fixture
-def backend_with(kernels: type[CpuKernels]) -> Callable[[int | None], CpuKernels]:
-    """backend_with(threads): a backend of its own; None: as after an import."""
-
-    def make(threads: int | None) -> CpuKernels:
-        backend = kernels()
-        if threads is not None:
-            backend.set_threads(threads)
-        return backend
-
-    return make

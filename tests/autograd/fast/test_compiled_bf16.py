@@ -11,8 +11,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round a
 import autograd as ag  # noqa: E402
 from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
-from autograd.fast import compiled, compiled_bf16, devices, fused, narrow, recomputed  # noqa: E402
-from autograd.fast.compiled import CompiledKernels  # noqa: E402
+from autograd.fast import compiled_bf16, cpu_kernels, narrow, recomputed, set_kernels, set_precision, set_threads  # noqa: E402
 from autograd.fast.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
 from autograd.observers import Observer, observe  # noqa: E402
 from autograd.recompute import checkpoint  # noqa: E402
@@ -26,11 +25,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernels():
-    kernels = CompiledKernels()
-    kernels.set_precision("bf16")
-    return kernels
+    set_kernels("numba")
+    set_precision("bf16")
+    return cpu_kernels()
 
 
 def normal(*shape, seed=0):
@@ -127,16 +126,13 @@ def test_the_product_that_applies_relu_is_the_one_before_it(kind, kernels):
 
 
 def test_threads_do_not_change_a_bit(kernels):
-    threaded = CompiledKernels()
-    threaded.set_threads(3)
-    threaded.set_precision("bf16")
     x, w, g = normal(700, 300), normal(500, 300, seed=1), normal(700, 500, seed=2)
-    for each in (
-        lambda k: k.linear(x, w, w[:, 0].copy(), True),
-        lambda k: k.product(g, w),
-        lambda k: k.product(g.T, x),
-    ):
-        np.testing.assert_array_equal(each(threaded), each(kernels))
+    found = []
+    for threads in (1, 3):
+        set_threads(threads)
+        found.append((kernels.linear(x, w, w[:, 0].copy(), True), kernels.product(g, w), kernels.product(g.T, x)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
     a, b = normal(37, 2100), normal(2100, 70)
     np.testing.assert_array_equal(kernels.product(a, b)[5:14, 20:61], kernels.product(a[5:14], b[:, 20:61]))
 
@@ -177,22 +173,22 @@ def test_a_product_with_weights_in_16_bits_is_that_of_rounded_factors(kernels, s
     assert weights.groups.nbytes == 2 * 64 * -(-n // 64) * 2 * -(-inner // 2)
     expected, terms = rounded(x) @ rounded(w).T + bias, np.abs(rounded(x)) @ np.abs(rounded(w)).T + np.abs(bias)
     bound = 2.0**-23 * (2 + inner / 4) * (terms + 1)  # of sums in float32, in any order, by far
-    threaded = CompiledKernels()
-    threaded.set_threads(3)
     for relu in (False, True):
+        set_threads(1)
         found = kernels.linear_packed(x, weights, relu)
         assert found.dtype == f4
         assert (np.abs(found - (np.maximum(expected, 0) if relu else expected)) <= bound).all()
-        np.testing.assert_array_equal(threaded.linear_packed(np.asfortranarray(x), weights, relu), found)
+        set_threads(3)
+        np.testing.assert_array_equal(kernels.linear_packed(np.asfortranarray(x), weights, relu), found)
         for i, row in enumerate(found):
             np.testing.assert_array_equal(kernels.linear_packed(x[i : i + 1], weights, relu)[0], row)
 
 
 def test_threads_share_the_outputs_of_a_large_product(kernels):
-    threaded = CompiledKernels()
-    threaded.set_threads(2)
     x, weights = normal(40, 501), BFloat16Weights.of(normal(1000, 501, seed=1))
-    np.testing.assert_array_equal(threaded.linear_packed(x, weights), kernels.linear_packed(x, weights))
+    found = kernels.linear_packed(x, weights)
+    set_threads(2)
+    np.testing.assert_array_equal(kernels.linear_packed(x, weights), found)
 
 
 def test_rows_of_weights_in_16_bits(kernels):
@@ -217,11 +213,8 @@ def test_what_is_not_finite_stays_in_its_row_and_output(kernels):
 
 
 @pytest.fixture
-def in_use(monkeypatch):
+def in_use(kernels, monkeypatch):
     """Kernels that round, which ops on the CPU use, and arrays of any size kept in 16 bits."""
-    kernels = CompiledKernels()
-    kernels.set_precision("bf16")
-    monkeypatch.setattr(devices._Cpu, "kernels", kernels)
     monkeypatch.setattr(narrow, "NARROW_BYTES", 0)
     return kernels
 
@@ -241,9 +234,9 @@ def layer_loss(leaves, checkpoints=False):
     def layer(x):
         random.manual_seed(3)
         heads = ag.fast.linear_heads(x, qkv, heads=2)
-        y = ag.fast.attention(*heads, dropout=0.2).swapaxes(1, 2).reshape(*x.shape)
+        y = ag.scaled_dot_product_attention(*heads, dropout=0.2).swapaxes(1, 2).reshape(*x.shape)
         y = ag.fast.dropout_add_layer_norm(ag.linear(y, weight), x, gain, bias, p=0.3)
-        return fused.linear_after_relu(ag.fast.linear_relu(y, up), down)
+        return ag.linear(ag.fast.linear_relu(y, up), down)
 
     return ((checkpoint(layer, x) if checkpoints else layer(x)) ** 2).sum()
 
@@ -339,7 +332,7 @@ def test_the_backward_pass_of_a_feed_forward_network_widens_nothing(in_use, monk
     rows, wide = 2048, 1024
     x, up, down = leaf(normal(rows, 16)), leaf(normal(wide, 16, seed=1)), leaf(normal(16, wide, seed=2))
     biases = leaf(normal(wide, seed=3)), leaf(normal(16, seed=4))
-    loss = fused.linear_after_relu(ag.fast.linear_relu(x, up, biases[0]), down, biases[1]).sum()
+    loss = ag.linear(ag.fast.linear_relu(x, up, biases[0]), down, biases[1]).sum()
     loss.backward(retain_graph=True)  # which compiles
     tracemalloc.start()
     try:
@@ -349,19 +342,3 @@ def test_the_backward_pass_of_a_feed_forward_network_widens_nothing(in_use, monk
         tracemalloc.stop()
     hidden = 4 * rows * wide
     assert hidden < peak < 1.5 * hidden
-
-
-def test_gaps_are_returned_around_the_loss_of_a_large_step(in_use, monkeypatch):
-    returned = []
-    monkeypatch.setattr(compiled, "return_freed_memory", lambda: returned.append(True))
-    monkeypatch.setattr(compiled, "LARGE_STEP", 4 * 6 * 8)
-    x, weight, targets = normal(6, 8), normal(11, 8, seed=1), np.arange(6)
-    counts = []
-    for rows, precision, saves in ((6, "bf16", True), (5, "bf16", True), (6, "float32", True), (6, "bf16", False)):
-        in_use.set_precision(precision)
-        monkeypatch.setattr(in_use, "saves_memory", saves)
-        returned.clear()
-        ag.fast.linear_cross_entropy(leaf(x[:rows]), leaf(weight), targets[:rows])
-        in_use.embedding_backward(x[:rows], targets[:rows], 11)
-        counts.append(len(returned))
-    assert counts == [3, 0, 0, 0]

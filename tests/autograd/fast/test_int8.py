@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from autograd.fast.cpu import CpuKernels
+from autograd.fast import cpu_kernels, set_kernels, set_threads
 from autograd.fast.int8 import LARGEST, ROWS, Int8Weights, quantise, quantise_inputs
 
 f4 = np.float32
@@ -90,29 +90,29 @@ def test_rows_of_zeros_and_of_no_numbers():
 
 def test_some_outputs_are_those_of_the_whole():
     weights, x, chosen = weights_of(30, 150), normal(3, 30), np.array([149, 0, 64, 63])
-    kernels = CpuKernels()
+    kernels = cpu_kernels()
     np.testing.assert_array_equal(
         kernels.linear_packed(x, weights.take(chosen)), kernels.linear_packed(x, weights)[:, chosen]
     )
 
 
 def test_numpy_gives_the_exact_sums():
-    check_kernels(CpuKernels())
+    check_kernels(cpu_kernels())
 
 
 @pytest.mark.heavy
 def test_the_instruction_gives_the_same_bits():
     pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast.compiled import CompiledKernels
     from autograd.fast.compiled_int8 import LANES
 
     if not LANES:
         pytest.skip("needs a processor with AVX-512 VNNI or AVX-VNNI")
-    check_kernels(CompiledKernels())
-    threaded = CompiledKernels()
-    threaded.set_threads(2)
     x, weights = normal(40, 500), weights_of(500, 1000)
-    np.testing.assert_array_equal(threaded.linear_packed(x, weights), CpuKernels().linear_packed(x, weights))
+    expected = cpu_kernels().linear_packed(x, weights)
+    set_kernels("numba")
+    check_kernels(cpu_kernels())
+    set_threads(2)
+    np.testing.assert_array_equal(cpu_kernels().linear_packed(x, weights), expected)
 
 
 @pytest.mark.heavy
@@ -126,11 +126,12 @@ def test_a_processor_with_less_gives_the_same_bits(lacking, lanes):
         pytest.skip("needs a processor with AVX-VNNI")
     features = [f"-{each[1:]}" if each[1:] in lacking.split() else each for each in features]
     program = f"""
-from autograd.fast.compiled import CompiledKernels
+from autograd.fast import cpu_kernels, set_kernels
+set_kernels("numba")
 from autograd.fast.compiled_int8 import LANES
 from tests.autograd.fast.test_int8 import check_kernels
 assert LANES == {lanes}, LANES
-check_kernels(CompiledKernels())
+check_kernels(cpu_kernels())
 """
     environment = {**os.environ, "NUMBA_CPU_FEATURES": ",".join(features), "NUMBA_CPU_NAME": "x86-64-v3"}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)

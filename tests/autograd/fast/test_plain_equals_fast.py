@@ -12,9 +12,10 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, fast, random
+from autograd.backend import CPU
 from autograd.engine import implementations, run_backward
-from autograd.fast import cpu_kernels
 from autograd.fast.ops import IMPLEMENTATIONS
+from tests.emulation.device import KINDS, cuda_backend
 
 Call = tuple[Callable[..., Any], list[np.ndarray]]
 SIZES = {"empty": 0, "one row": 1, "a few": 7, "several blocks": 6000}  # rows; of some 50 columns
@@ -37,17 +38,6 @@ def attention(rng: np.random.Generator, rows: int, **settings: Any) -> Call:
     arrays = heads(rng, rows)
     mask = rng.random((len(arrays[0]), 1, 1, arrays[1].shape[2])) < 0.7  # some rows see nothing
     return lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, mask, **settings), arrays
-
-
-def selection(rng: np.random.Generator, rows: int, shape: tuple[int, ...], function: Callable[..., Any]) -> Call:
-    keep = rng.random(shape) < 0.5
-    return lambda x, y: function(keep, x, y), [normal(rng, rows, 50), normal(rng, rows, 50)]
-
-
-def loss(rng: np.random.Generator, rows: int, reduction: Any) -> Call:
-    targets = np.where(rng.random(rows) < 0.2, -100, ids(rng, rows, 53))
-    settings: Any = {"label_smoothing": 0.1, "reduction": reduction, "with_nll": True}
-    return lambda x: ag.cross_entropy(x, targets, **settings), [3 * normal(rng, rows, 53)]
 
 
 def fused_loss(rng: np.random.Generator, rows: int, reduction: Any, masked: bool = False, bias: bool = True) -> Call:
@@ -73,27 +63,8 @@ def layer(rng: np.random.Generator, rows: int, *, bias: bool = True) -> list[np.
 
 
 CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
-    "Relu": [lambda rng, n: (ag.relu, [normal(rng, n, 50)])],
-    "Gelu": [lambda rng, n: (ag.gelu, [normal(rng, n, 50)])],
-    "Where": [
-        lambda rng, n: selection(rng, n, (n, 50), lambda keep, x, y: ag.where(keep, x, 0) + ag.where(keep, 0.0, y)),
-        lambda rng, n: selection(rng, n, (n, 1), ag.where),
-        lambda rng, n: selection(rng, n, (50,), lambda keep, x, y: ag.where(keep, x[:, :1], 0) * y),
-        lambda rng, n: selection(rng, n, (n, 1), lambda keep, x, y: ag.where(keep | True, x, 0) * y),
-        lambda rng, n: selection(rng, n, (n, 50), lambda keep, x, y: ag.where(2 * keep, x, y[:1])),
-    ],
     "Reshape": [lambda rng, n: (lambda x: x.reshape(5, n, 10), [normal(rng, n, 50)])],
     "SwapAxes": [lambda rng, n: (lambda x: x.swapaxes(0, 2), [normal(rng, n, 5, 10)])],
-    "Matmul": [
-        lambda rng, n: (ag.matmul, [normal(rng, n, 50), normal(rng, 50, 9)]),
-        lambda rng, n: (lambda a, b: ag.matmul(a.T, b), [normal(rng, 50, n), normal(rng, 50, 9)]),
-        lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, 50, 9)]),
-        lambda rng, n: (ag.matmul, [normal(rng, 9, 50), normal(rng, n, 50, 2)]),
-        lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, n, 50, 2)]),
-        lambda rng, n: (ag.matmul, [normal(rng, 50), normal(rng, n, 50, 2)]),
-        lambda rng, n: (ag.matmul, [normal(rng, n, 3, 50), normal(rng, 50)]),
-        lambda rng, n: (ag.matmul, [normal(rng, 1, n, 3, 7), normal(rng, 4, 1, 7, 2)]),
-    ],
     "Linear": [
         lambda rng, n: (ag.linear, layer(rng, n)),
         lambda rng, n: (ag.linear, layer(rng, n, bias=False)),
@@ -130,9 +101,7 @@ CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
         lambda rng, n: attention(rng, n),
         lambda rng, n: attention(rng, n, is_causal=True, dropout=0.3),
         lambda rng, n: attention(rng, n, scale=1.5),
-        lambda rng, n: (ag.scaled_dot_product_attention, [a[:, 0] for a in heads(rng, n)]),
     ],
-    "CrossEntropy": [lambda rng, n, r=r: loss(rng, n, r) for r in ("mean", "sum", "none")],
     "LinearCrossEntropy": [
         *[lambda rng, n, r=r: fused_loss(rng, n, r) for r in ("mean", "sum", "none")],
         lambda rng, n: fused_loss(rng, n, "sum", masked=True),
@@ -152,21 +121,24 @@ def plain() -> Iterator[None]:
         implementations["cpu"].update(table)
 
 
-def run(function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool]) -> list[np.ndarray | None]:
+def run(function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool], backend: Any = CPU) -> list[Any]:
     """Outputs and gradients, for random cotangents and always the same masks."""
     random.manual_seed(5)
-    leaves = [Tensor(a, requires_grad=n) for a, n in zip(arrays, needed, strict=True)]
+    leaves = [Tensor(backend.asarray(a), requires_grad=n) for a, n in zip(arrays, needed, strict=True)]
     result = function(*leaves)
-    outputs = [y for y in (result if isinstance(result, tuple) else (result,)) if y.requires_grad]
-    rng = np.random.default_rng(1)
-    run_backward(outputs, [rng.standard_normal(y.shape).astype(y.dtype) for y in outputs])
     found = result if isinstance(result, tuple) else (result,)
-    return [*[y.data for y in found], *[None if x.grad is None else x.grad.data for x in leaves]]
+    outputs = [y for y in found if y.requires_grad]
+    rng = np.random.default_rng(1)
+    run_backward(outputs, [backend.asarray(rng.standard_normal(y.shape).astype(y.dtype)) for y in outputs])
+    gradients = [None if x.grad is None else backend.to_host(x.grad.data) for x in leaves]
+    return [*[backend.to_host(y.data) for y in found], *gradients]
 
 
-def assert_equal(function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool] | None = None) -> None:
+def assert_equal(
+    function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool] | None = None, backend: Any = CPU
+) -> None:
     needed = needed or [True] * len(arrays)
-    ours = run(function, arrays, needed)
+    ours = run(function, arrays, needed, backend)
     with plain():
         exact = run(function, arrays, needed)
     eps = max(float(np.finfo(a.dtype).eps) for a in arrays)
@@ -203,14 +175,41 @@ def test_values_and_gradients(op, size, dtype):
 
 
 @each_op
-def test_on_several_threads_and_with_compiled_kernels(op):
-    pytest.importorskip("numba", reason="needs Numba")
-    cpu_kernels().set_threads(2)
-    for kernels in ("numpy", "numba"):
-        fast.set_kernels(kernels)
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_on_any_number_of_threads_to_the_bit(op, kernels):
+    if kernels == "numba":
+        pytest.importorskip("numba", reason="needs Numba")
+    fast.set_kernels(kernels)
+    for call in CALLS[op]:
+        function, arrays = call(np.random.default_rng(2), 3001)
+        arrays = [a.astype("float32") for a in arrays]
+        found = []
+        for threads in (1, 2, 3):
+            fast.set_threads(threads)
+            found.append(run(function, arrays, [True] * len(arrays)))
+        assert_equal(function, arrays)
+        for other in found[1:]:
+            for a, b in zip(found[0], other, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+ON_GPUS = [op for op in CALLS if op not in ("Reshape", "SwapAxes")]  # views, which only a CPU computes again
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("op", ON_GPUS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_gpu(op, kind):
+    with cuda_backend(kind) as gpu:
         for call in CALLS[op]:
-            function, arrays = call(np.random.default_rng(2), 601)
-            assert_equal(function, [a.astype("float32") for a in arrays])
+            for rows, dtype in ((1, "float64"), (7, "float32"), (7, "float64")):
+                function, arrays = call(np.random.default_rng(0), rows)
+                assert_equal(function, [a.astype(dtype) for a in arrays], backend=gpu)
+        assert gpu.launched
+        function, arrays = CALLS[op][0](np.random.default_rng(0), 7)
+        launched = len(gpu.launched)
+        assert_equal(function, [a.astype("float16") for a in arrays], backend=gpu)
+        assert len(gpu.launched) == launched  # no kernel: the plain op runs
 
 
 @each_op

@@ -1,14 +1,13 @@
 """Scaled dot-product attention against its formula: masks, causality, broadcasting, dropout, sight of nothing."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.fast import Kernels, cpu_kernels
+from autograd.fast.threads import Workers, _Process
 
 attention = ag.scaled_dot_product_attention
 
@@ -33,8 +32,8 @@ def plain_attention(q, k, v, allowed=None, keep=1.0, scale=None):
 def threads(request, monkeypatch):
     """The kernel for threads is another one; what it computes is not."""
     if request.param is not None:
-        monkeypatch.setattr(cpu_kernels(), "threads", request.param)
-        monkeypatch.setattr(cpu_kernels(), "_pool", ThreadPoolExecutor(request.param - 1))
+        monkeypatch.setattr(_Process, "threads", request.param)
+        monkeypatch.setattr(_Process, "pool", Workers(request.param - 1))
     return request.param
 
 
@@ -221,17 +220,6 @@ def test_what_is_kept_for_the_backward_pass():
     assert [a is leaf.data for a, leaf in zip((q, k, v), leaves, strict=True)] == [True] * 3
     assert (p.shape, keep.shape, keep.dtype) == ((2, 2, 4, 5), (2, 2, 4, 5), bool)
     np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-12)
-
-
-def test_the_plain_definition_sees_the_same(threads):
-    """The kernel of every backend: this one's against its definition, at a size that is spread over threads."""
-    q, k, v = qkv(6, 4, t=70, s=90, k=8, m=8, dtype=np.float32)
-    mask = (np.arange(90) < np.array([[90], [50], [1], [0], [89], [90]]))[:, None, None, :]
-    keep = np.random.default_rng(0).random((6, 4, 70, 90)) < 0.9
-    ours = cpu_kernels().attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
-    plain = Kernels().attention(q, k, v, mask, keep, 1 / 0.9, 0.35)
-    for one, other in zip(ours, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 # ---- Additive attention ----

@@ -8,7 +8,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, safety
 from autograd.fast import reduced
-from autograd.fast.cpu import CpuKernels
+from autograd.fast.table import cpu
 from tests.helpers.leaves import check_gradients
 
 
@@ -296,21 +296,21 @@ def attend(x, weights):
     """k and v get their gradients from attention alone in the first sum; k from two consumers in both."""
     k, v = ag.fast.linear_heads(x, weights, heads=2)
     q = x.reshape(2, 3, 2, 2).swapaxes(1, 2)
-    return (ag.fast.attention(q, k, v) + ag.fast.attention(k, k, q)).sum(axis=0)
+    return (ag.scaled_dot_product_attention(q, k, v) + ag.scaled_dot_product_attention(k, k, q)).sum(axis=0)
 
 
 @pytest.fixture
 def written(monkeypatch):
     """Which gradients attention has written into the memory that their op offers: 0, 1 and 2 for q, k and v."""
     found = []
-    plain = CpuKernels.attention_backward
+    plain = cpu.attention_backward
 
-    def noting(self, *inputs):
-        gradients = plain(self, *inputs)
+    def noting(*inputs):
+        gradients = plain(*inputs)
         found.extend(i for i, place in enumerate(inputs[-1]) if place is not None and gradients[i] is place)
         return gradients
 
-    monkeypatch.setattr(CpuKernels, "attention_backward", noting)
+    monkeypatch.setattr(cpu, "attention_backward", noting)
     return found
 
 

@@ -14,7 +14,7 @@ from tests.cases import cases_for
 def missing_places(op: type[Op]) -> list[str]:
     """What an op lacks, each with the file to edit."""
     name, file = op.__name__, op.__module__.replace(".", "/") + ".py"
-    package = ag.fast if op.__module__.startswith("autograd.fast") else ag
+    package = ag.fast if op.__module__ == "autograd.ops.fused" else ag
     places = [op.__module__, *[place for place in sys.modules if place.startswith("autograd.ops.")]]
     functions = [
         value.__name__

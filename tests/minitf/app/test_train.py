@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from autograd import random
-from autograd.fast import CpuKernels, blocks, cpu_kernels, cpu_products
-from autograd.fast.devices import _Cpu
+from autograd.fast import cpu_kernels, numpy_products
+from autograd.fast import threads as of_kernels
 from minitf.app import translate
 from minitf.config import presets
 from minitf.run import resume, start
@@ -150,17 +150,22 @@ def test_a_quiet_run_prints_warnings_alone(ground, tmp_path, capfd):
 def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     """Blocks are made so small that all threads get some, at every op."""
     for module, name, value in (
-        (blocks, "BLOCK_BYTES", 256),
-        (blocks, "SERIAL_BYTES", 1),
-        (cpu_products, "SERIAL_PRODUCT", 1),
+        (of_kernels, "BLOCK_BYTES", 256),
+        (of_kernels, "SERIAL_BYTES", 1),
+        (numpy_products, "SERIAL_PRODUCT", 1),
     ):
         monkeypatch.setattr(module, name, value)
     flags = [*ground.flags, "--max-steps", "5"]
     assert call([*flags, "--output", str(tmp_path / "one")]) == 0
     assert call([*flags, "--output", str(tmp_path / "more"), "--max-steps", "2"]) == 0
     ran = []
-    run = CpuKernels._run
-    monkeypatch.setattr(CpuKernels, "_run", lambda *a, **k: ran.append(cpu_kernels()._pool) or run(*a, **k))
+    run = numpy_products.run
+
+    def noting(*args, **settings):
+        ran.append(of_kernels._Process.pool)
+        return run(*args, **settings)
+
+    monkeypatch.setattr(numpy_products, "run", noting)
     assert call(["--resume", str(tmp_path / "more"), "--threads", threads, "--max-steps", "5"]) == 0
     assert None not in ran
     assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
@@ -169,7 +174,6 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
 def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
     """The same run up to rounding, resumed with the other kernels; the resumed run says so."""
     pytest.importorskip("numba", reason="needs Numba")
-    monkeypatch.setattr(_Cpu, "kernels", CpuKernels(threads_of=cpu_kernels()))  # afterwards, whatever happens here
     flags = [*ground.flags, "--max-steps", "4"]
     losses = {}
     for kernels in ("numpy", "numba"):
@@ -188,7 +192,6 @@ def test_products_in_bfloat16(ground, tmp_path, monkeypatch, capsys):
     pytest.importorskip("numba", reason="needs Numba")
     from autograd.fast import compiled_bf16
 
-    monkeypatch.setattr(_Cpu, "kernels", CpuKernels(threads_of=cpu_kernels()))  # afterwards, whatever happens here
     flags = [*ground.flags, "--max-steps", "4", "--kernels", "numba"]
     with monkeypatch.context() as patch:
         patch.setattr(compiled_bf16, "IS_AVAILABLE", False)

@@ -290,9 +290,3 @@ def test_without_gradients_nothing_changes():
     optimizer.step(0.1)
     assert parameter.data.tolist() == [1, 1, 1]
     assert optimizer.gradient_norm() == 0
-
-
-def test_kernels_save_memory_where_layers_are_computed_again():
-    for again in (True, False):
-        model = accelerate(Transformer(BASE), checkpoint_layers=again)
-        assert kernels_on(model.backend).saves_memory == again

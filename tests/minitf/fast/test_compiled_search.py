@@ -7,9 +7,8 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.fast import compiled_bf16, cpu_kernels
-from autograd.fast.compiled import CompiledKernels
-from autograd.fast.devices import _Cpu
+from autograd.fast import compiled_bf16, cpu_kernels, set_kernels
+from autograd.fast.threads import _Process
 from minitf.config.model import EOS
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.lines import BatchedModel, batches_by_length
@@ -59,7 +58,7 @@ SEARCHES = {
 
 @pytest.fixture(autouse=True)
 def compiled_cpu(monkeypatch):
-    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
+    set_kernels("numba")
 
 
 def lively(**changes):
@@ -158,14 +157,14 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
     monkeypatch.setattr(decoder, "search", lambda *arguments: calls.append(1) or searched(*arguments))
 
     def run(threads):
-        monkeypatch.setattr(cpu_kernels(), "threads", threads)
+        monkeypatch.setattr(_Process, "threads", threads)
         return BatchedModel(decoder).run(
             sentences,
             lambda model, source, places: beam_search(model, source, config),
             max_tokens=100, max_sentences=4, done=lambda batch: None,
         )  # fmt: skip
 
-    monkeypatch.setattr(cpu_kernels(), "threads", 3)
+    monkeypatch.setattr(_Process, "threads", 3)
     assert [fast_decoder._threads(decoder, 1), fast_decoder._threads(InferenceTransformer(model_with()), 1)] == [3, 1]
     alone = run(None)
     count = len(calls)
@@ -177,7 +176,7 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
 
 @pytest.mark.parametrize(("in_cache", "sizes"), [(4_000_000, [40, *[8] * 7, 4]), (0, [40, 40, 20])])
 def test_the_last_batches_of_a_small_model_are_divided(monkeypatch, in_cache, sizes):
-    monkeypatch.setattr(cpu_kernels(), "threads", 2)
+    monkeypatch.setattr(_Process, "threads", 2)
     monkeypatch.setattr(fast_decoder, "IN_CACHE", in_cache)
     monkeypatch.setattr(fast_decoder, "in_threads", lambda decoder, work, batches, threads: given.extend(batches))
     given = []

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from autograd import Tensor
-from autograd.fast.cpu import CpuKernels
-from autograd.fast.devices import _Cpu, cpu_kernels
+from autograd.fast import cpu_kernels, set_kernels
 from autograd.fast.int8 import Int8Weights, linear_int8
 from minitf.app import models
 from minitf.config import TranslateConfig
@@ -31,12 +30,11 @@ def packed(request, monkeypatch):
     """A precision of weights, with kernels that have it."""
     if request.param == "bf16":
         pytest.importorskip("numba", reason="needs Numba")
-        from autograd.fast.compiled import CompiledKernels
         from autograd.fast.compiled_bf16 import IS_AVAILABLE
 
         if not IS_AVAILABLE:
             pytest.skip("needs a processor with AVX-512 BF16")
-        monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
+        set_kernels("numba")
     return request.param
 
 
@@ -153,7 +151,7 @@ def test_what_weights_in_16_bits_need(tiny_run, monkeypatch):
         TranslateConfig(run=tiny_run, precision="bf16")
     with pytest.raises(UserError, match="plain and precision='bf16' cannot be combined"):
         TranslateConfig(run=tiny_run, precision="bf16", device="cuda", plain=True)
-    monkeypatch.setattr(_Cpu, "kernels", CpuKernels())
+    set_kernels("numpy")
     with pytest.raises(UserError, match="precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or"):
         Translator.load(tiny_run, precision="bf16")
     with pytest.raises(ValueError, match="weights in bf16 on a CPU require the kernels of Numba"):
@@ -164,9 +162,8 @@ def test_what_weights_in_16_bits_need(tiny_run, monkeypatch):
 def test_a_processor_without_the_instruction_is_told(tiny_run, monkeypatch):
     pytest.importorskip("numba", reason="needs Numba")
     from autograd.fast import compiled_bf16
-    from autograd.fast.compiled import CompiledKernels
 
-    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
+    set_kernels("numba")
     monkeypatch.setattr(compiled_bf16, "IS_AVAILABLE", False)
     message = r"requires AVX-512 BF16 \(avx512_bf16\), which this processor lacks; choose float32"
     with pytest.raises(UserError, match=message):

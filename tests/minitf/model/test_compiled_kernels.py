@@ -16,9 +16,7 @@ from numba.core.registry import CPUDispatcher
 import autograd
 import minitf
 from autograd import random
-from autograd.fast import compiled_bf16, compiled_int8, compiled_kernels, compiled_tiles, cpu_kernels
-from autograd.fast.compiled import CompiledKernels
-from autograd.fast.devices import _Cpu
+from autograd.fast import compiled_bf16, compiled_int8, compiled_kernels, compiled_tiles, set_kernels
 from minitf.decoding.search import BeamSearchConfig
 from minitf.fast.accelerate import accelerate
 from minitf.fast.compiled import compiled_layers, compiled_search
@@ -34,7 +32,7 @@ CONFIG = BeamSearchConfig(beam=3, max_length=14)
 @pytest.fixture
 def compiled_cpu(monkeypatch):
     """The CPU's backend of this process, compiled for one test or until monkeypatch.undo()."""
-    monkeypatch.setattr(_Cpu, "kernels", CompiledKernels(threads_of=cpu_kernels()))
+    set_kernels("numba")
 
 
 def test_a_training_step(compiled_cpu, monkeypatch):

@@ -10,12 +10,12 @@ import threading
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import autograd as ag
-from autograd.fast import Kernels
 from minitf.app import commands
 from minitf.errors import UserError
 from minitf.system import process
@@ -391,6 +391,7 @@ def test_numbers_beyond_bounds_are_no_warnings():
 def test_kernels_that_the_device_does_not_have(monkeypatch):
     with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
         set_up_device(1, kernels="fast")
-    monkeypatch.setattr("autograd.devices.get_backend", lambda name: Kernels())
+    device = SimpleNamespace(kind="cuda", set_precision=lambda precision: None)
+    monkeypatch.setattr("autograd.devices.get_backend", lambda name: device)
     with pytest.raises(UserError, match="kernels=numba are for a CPU, but device=cuda has its own kernels"):
         set_up_device(1, "cuda", kernels="numba")

@@ -12,7 +12,8 @@ import pytest
 
 import minitf.decoding.lines
 import minitf.fast.decoder
-from autograd.fast import cpu_kernels
+from autograd.fast.table import Kernels
+from autograd.fast.threads import _Process
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
 from minitf.data.text import normalise
@@ -509,14 +510,14 @@ def test_an_unknown_setting_is_refused(copier, name, hint):
 def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch):
     lines = ENGLISH * 8
     expected = load(tiny_run).translate_nbest(lines, n_best=2)
-    monkeypatch.setattr(cpu_kernels(), "threads", 3)
+    monkeypatch.setattr(_Process, "threads", 3)
     monkeypatch.setattr(minitf.fast.decoder, "WORTH_SHARING", {"numpy": 0})
     found = load(tiny_run).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
 
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
-    monkeypatch.setattr(cpu_kernels(), "threads", 2)
+    monkeypatch.setattr(_Process, "threads", 2)
     monkeypatch.setattr(minitf.fast.decoder, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 

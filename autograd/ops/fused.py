@@ -1,14 +1,12 @@
-"""Several ops of a Transformer as one: each has its definition in plain ops, and an implementation in kernels.
+"""Several ops of a Transformer as one node of the graph: what each computes is defined here in plain ops.
 
-What a fused op computes is what its plain definition says; in the graph it is one node, which keeps less and passes
-over memory once.
+The implementations in `autograd/fast` keep less for the backward pass, and pass over memory once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -164,17 +162,6 @@ def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = Non
     return apply(LinearRelu, x, weight, *(others or (None,)))
 
 
-def linear_after_relu(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`autograd.linear` of a result of `linear_relu`, whose gradient has ReLU applied by the product, where one can.
-
-    Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
-    Raises: ValueError for shapes that do not fit
-    """
-    check_linear_shapes(x.shape, weight.shape, None if bias is None else bias.shape)
-    after = {"after": x.op} if getattr(x.op, "has_mask", False) else {}
-    return apply(nn.Linear, x, weight, bias, dtype=None, **after)
-
-
 class LinearHeads(Op):
     """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads
 
@@ -216,8 +203,7 @@ def linear_heads(
 ) -> tuple[Tensor, ...]:
     """x W_iᵀ + b_i for several weights, as one product, each divided into heads (section 3.2.2).
 
-    Weights that lie side by side in memory are one matrix without a copy.  Consumers of the results may write their
-    gradients where the backward pass reads them: see `gradient_places`.
+    Weights that lie side by side in memory are one matrix without a copy.
 
     Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
     Raises: ValueError for shapes that do not fit
@@ -234,27 +220,6 @@ def linear_heads(
             raise ValueError(f"a weight of shape {weight.shape} cannot be divided into {heads} heads")
     ys: Any = apply(LinearHeads, x, *weights, *biases, heads=heads, count=len(weights))
     return ys
-
-
-def gradient_places(*heads: Tensor) -> dict[str, Any]:
-    """The setting of attention's implementation that says where `linear_heads` wants the gradients of its results.
-
-    Nothing where they come from other ops, or from `linear_heads` as it is defined.
-    """
-    places = [partial(y.op.gradient_place, y.index) if hasattr(y.op, "gradient_place") else None for y in heads]
-    return {"gradient_places": tuple(places)} if any(places) else {}
-
-
-def attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: TensorLike | None = None, *, is_causal: bool = False,
-    dropout: float = 0.0, scale: float | None = None,
-) -> Tensor:  # fmt: skip
-    """`autograd.scaled_dot_product_attention` of results of `linear_heads`, whose gradients are written in place."""
-    query, key, value, scale = nn.as_attention_inputs(query, key, value, scale)
-    scores = *nn.leading_shape(query, key, value), query.shape[-2], key.shape[-2]
-    mask, drop = nn.allowed(query, scores, mask, is_causal), draw(scores, dropout)
-    places = gradient_places(query, key, value)
-    return apply(nn.ScaledDotProductAttention, query, key, value, mask=mask, drop=drop, scale=scale, **places)
 
 
 # ---- The last product and the loss, without the logits in memory ----

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-import autograd as ag
-from autograd import Tensor, random
-from autograd.fast import CpuKernels, cpu_kernels, keep_freed_memory, return_freed_memory
-from autograd.fast.blocks import Task, Workers
+from autograd.fast import cpu_kernels, keep_freed_memory, return_freed_memory, set_threads, thread_count
+from autograd.fast.threads import Task, Workers, run_blocks
 
 
 def normal(rng, shape):
@@ -94,7 +92,7 @@ def test_another_c_library_is_left_alone(monkeypatch):
 # ---- Threads ----
 
 
-def meet(backend, on_main=None, elsewhere=None):
+def meet(on_main=None, elsewhere=None):
     """Run blocks on two threads that wait for each other in their first block; then call what is given for each."""
     barrier = threading.Barrier(2, timeout=20)
     main, met, done = threading.current_thread(), set(), []
@@ -109,7 +107,7 @@ def meet(backend, on_main=None, elsewhere=None):
             action()
         done.append(some.start)
 
-    backend._run_blocks(work, 12, 2)
+    run_blocks(work, 12, 2)
     return done
 
 
@@ -117,62 +115,52 @@ def fail():
     raise ArithmeticError("in a block")
 
 
-def test_blocks_run_on_several_threads_each_once(backend_with):
-    assert sorted(meet(backend_with(2))) == [0, 2, 4, 6, 8, 10]
+def test_blocks_run_on_several_threads_each_once():
+    set_threads(2)
+    assert sorted(meet()) == [0, 2, 4, 6, 8, 10]
 
 
-def test_the_last_block_ends_with_the_rows(backend_with):
+def test_the_last_block_ends_with_the_rows():
     for threads in (1, 3):
+        set_threads(threads)
         seen = []
-        backend_with(threads)._run_blocks(seen.append, 7, 3)
+        run_blocks(seen.append, 7, 3)
         assert sorted((some.start, some.stop) for some in seen) == [(0, 3), (3, 6), (6, 7)]
 
 
-def test_an_error_in_another_thread_surfaces(backend_with):
-    with pytest.raises(ArithmeticError, match="in a block"):
-        meet(backend_with(2), elsewhere=fail)
+def test_an_error_in_another_thread_surfaces_and_the_threads_work_on():
+    set_threads(2)
+    for _ in range(3):
+        with pytest.raises(ArithmeticError, match="in a block"):
+            meet(elsewhere=fail)
+    assert len(meet()) == 6
 
 
-def test_an_error_in_this_thread_surfaces_when_the_others_have_stopped(backend_with):
+def test_an_error_in_this_thread_surfaces_when_the_others_have_stopped():
     finished = []
 
     def slow():
         time.sleep(0.05)
         finished.append(1)
 
+    set_threads(2)
     with pytest.raises(ArithmeticError, match="in a block"):
-        meet(backend_with(2), on_main=fail, elsewhere=slow)
+        meet(on_main=fail, elsewhere=slow)
     count = len(finished)
     assert count > 0
     time.sleep(0.15)
     assert len(finished) == count
 
 
-def test_the_threads_work_on_after_an_error(backend_with):
-    backend = backend_with(2)
-    for _ in range(3):
-        with pytest.raises(ArithmeticError):
-            meet(backend, elsewhere=fail)
-    assert len(meet(backend)) == 6
-
-
-def test_an_error_of_numpy_in_a_block_surfaces(backend_with):
-    logits = np.zeros((900, 160), np.float32)
-    targets = np.zeros(900, int)
-    targets[850] = 160
-    with pytest.raises(IndexError):
-        backend_with(3).cross_entropy(logits, targets, 0.1)
-
-
-def test_several_callers_share_the_threads(backend_with):
+def test_several_callers_share_the_threads():
     """Two models in two threads of one process: none waits for the other's blocks forever, none sees them."""
-    backend = backend_with(3)
-    rng = np.random.default_rng(0)
+    set_threads(3)
+    kernels, rng = cpu_kernels(), np.random.default_rng(0)
     x, weight, bias = normal(rng, (900, 160)), normal(rng, 160), normal(rng, 160)
-    expected = backend.layer_norm(x, weight, bias, 1e-6)[0]
+    expected = kernels.layer_norm(x, weight, bias, 1e-6)[0]
     results = {}
     callers = [
-        threading.Thread(target=lambda i=i: results.update({i: backend.layer_norm(x + i, weight, bias, 1e-6)[0]}))
+        threading.Thread(target=lambda i=i: results.update({i: kernels.layer_norm(x + i, weight, bias, 1e-6)[0]}))
         for i in range(4)
     ]
     for caller in callers:
@@ -184,11 +172,11 @@ def test_several_callers_share_the_threads(backend_with):
 
 
 @pytest.mark.parametrize("threads", [0, -2])
-def test_no_thread_at_all_is_refused(threads, backend_with):
-    backend = backend_with(2)
+def test_no_thread_at_all_is_refused(threads):
+    set_threads(2)
     with pytest.raises(ValueError, match=f"threads={threads} is not a number of threads; choose 1 or more"):
-        backend.set_threads(threads)
-    assert backend.threads == 2
+        set_threads(threads)
+    assert thread_count() == 2
 
 
 def blas_threads():
@@ -199,19 +187,19 @@ def test_the_blas_library_is_held_to_one_thread():
     threadpoolctl.threadpool_limits(2, user_api="blas")
     if blas_threads() != {2}:
         pytest.skip("the threads of this BLAS library cannot be set")
-    CpuKernels().set_threads(2)
+    set_threads(2)
     assert blas_threads() == {1}
 
 
-def test_threads_end_when_others_replace_them(backend_with):
+def test_threads_end_when_others_replace_them():
     def working():
         return [thread for thread in threading.enumerate() if thread.name.startswith("autograd")]
 
     before = working()
-    backend = backend_with(2)
-    meet(backend)
+    set_threads(2)
+    meet()
     (mine,) = [thread for thread in working() if thread not in before]
-    backend.set_threads(1)
+    set_threads(1)
     mine.join(20)
     assert not mine.is_alive()
 
@@ -245,7 +233,7 @@ def test_an_error_is_kept_for_who_waits():
 def test_threads_start_anew_after_a_fork():
     program = """
 import os, signal
-from autograd.fast.blocks import Task, Workers
+from autograd.fast.threads import Workers
 
 workers = Workers(2)
 assert workers.submit(lambda: None).exception() is None
@@ -257,36 +245,3 @@ assert os.waitpid(child, 0)[1] == 0
 assert workers.submit(lambda: None).exception() is None
 """
     subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=True, timeout=60)
-
-
-def test_a_training_step_has_the_same_bits_for_any_number_of_threads():
-    """Through the ops, on the global backend: what `train.py` promises."""
-    rng = np.random.default_rng(0)
-    weights = {
-        "embedding": normal(rng, (500, 64)) / 8,
-        "projection": normal(rng, (64, 64)) / 8,
-        "scale": 1 + 0.1 * normal(rng, 64),
-        "shift": normal(rng, 64),
-    }
-    ids, targets = rng.integers(0, 500, (2, 8, 150))
-    mask = (np.arange(150) < rng.integers(50, 150, (8, 1)))[:, None, None, :]
-
-    def step():
-        random.set_state((1, 2, 0))
-        w = {name: Tensor(array.copy(), requires_grad=True) for name, array in weights.items()}
-        x = ag.fast.scaled_embedding(ids, w["embedding"], scale=8.0)
-        q = ag.linear(ag.relu(x), w["projection"]).reshape(8, 150, 4, 16).swapaxes(1, 2)
-        y = ag.scaled_dot_product_attention(q, q, q, mask, is_causal=True, dropout=0.1)
-        y = ag.fast.dropout_add_layer_norm(y.swapaxes(1, 2).reshape(8, 150, 64), x, w["scale"], w["shift"], p=0.1)
-        logits = ag.linear(y, w["embedding"])
-        loss = ag.cross_entropy(logits, targets, label_smoothing=0.1)
-        loss.backward()
-        return [loss.data, *[w[name].grad.data for name in weights]]
-
-    results = []
-    for threads in (1, 2, 3):
-        cpu_kernels().set_threads(threads)
-        results.append(step())
-    for other in results[1:]:
-        for one, two in zip(results[0], other, strict=True):
-            np.testing.assert_array_equal(one, two)

@@ -1,0 +1,205 @@
+"""The threads of the process on a CPU, and arrays in blocks that stay in cache, which the threads share.
+
+At first there is one thread, and the BLAS library has its own: an import changes nothing in the process.  After
+`set_threads`, all kernels, matrix products included, are divided into blocks that all threads share.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+Array = Any
+
+# Largest block of one operand.  128 KiB would keep all operands in the second-level cache, but each NumPy call takes
+# the interpreter lock back when it ends, and short calls on two threads contend for it: cross-entropy took four times
+# as long.
+BLOCK_BYTES = 1024 * 1024
+SERIAL_BYTES = 512 * 1024  # below this size, waking another thread costs more than it saves
+
+
+class _Caller(threading.local):
+    """Per thread: whether it is inside `in_one_thread`."""
+
+    alone = False
+
+
+class _Process:
+    """The threads of this process now."""
+
+    threads: int | None = None
+    pool: Workers | None = None
+    caller = _Caller()
+
+
+def thread_count() -> int | None:
+    """Return the number of threads that share the work; None before the first `set_threads`."""
+    return _Process.threads
+
+
+def set_threads(threads: int) -> None:
+    """Divide all work among `threads` threads, and limit the BLAS library to one thread in each.
+
+    A BLAS library splits a product into equal parts and busy-waits for the slowest: with another process on one of its
+    cores it is slower than one thread.  Blocks that any free thread takes next do not have this problem, and the same
+    threads run all other kernels.
+
+    Blocks depend on shapes alone, except where the BLAS library computes each row of a product alike in every block, so
+    results do not depend on the number of threads, to the bit.
+
+    Raises: ValueError for less than one thread.
+    """
+    if threads < 1:
+        raise ValueError(f"threads={threads} is not a number of threads; choose 1 or more")
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1, user_api="blas")
+    _Process.threads, _Process.pool = threads, Workers(threads - 1) if threads > 1 else None
+
+
+@contextmanager
+def in_one_thread() -> Iterator[None]:
+    """Context manager: this thread computes without the others, for programs that divide work among own threads."""
+    before, _Process.caller.alone = _Process.caller.alone, True
+    try:
+        yield
+    finally:
+        _Process.caller.alone = before
+
+
+# ---- Blocks ----
+
+
+def blocks_of(size: int, rows: int) -> Iterator[slice]:
+    """Slices of `rows` that cover 0 … size."""
+    return (slice(start, min(start + rows, size)) for start in range(0, size, rows))
+
+
+def spread(work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
+    """Call `work` on slices that cover 0 … rows, each a block that fits the cache, on all threads."""
+    total_bytes = rows * row_bytes
+    whole = total_bytes < SERIAL_BYTES
+    run_blocks(work, rows, rows if whole else max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
+
+
+def over_elements(work: Callable[..., Any], *arrays: Array) -> None:
+    """Call `work` with equal parts of contiguous arrays of one shape, flattened, block by block on all threads."""
+    flat = [a.reshape(-1) for a in arrays]
+    spread(lambda s: work(*[a[s] for a in flat]), arrays[0].size, arrays[0].itemsize)
+
+
+def run_blocks(work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
+    """Call `work` on slices of `block` rows, on all threads."""
+    if rows <= block:  # without overhead: a decoder makes hundreds of small calls in a step
+        if rows:
+            work(slice(0, rows))
+        return
+    run(work, [*blocks_of(rows, block)], worth_waking)
+
+
+def run(work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = True) -> None:
+    """Call `work` on each of the tasks, on all threads."""
+    waiting = iter(tasks)  # shared: a thread that has finished a task takes the next
+
+    def take() -> None:
+        for task in waiting:
+            work(task)
+
+    others = []
+    if _Process.pool is not None and worth_waking and len(tasks) > 1 and not _Process.caller.alone:
+        others = [_Process.pool.submit(take) for _ in range(min(_Process.threads or 1, len(tasks)) - 1)]
+    try:
+        take()
+    finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays
+        errors = [other.exception() for other in others if not other.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def in_order(partial: dict[int, Array]) -> Array:
+    """Sum the results of blocks in the order of their rows, so that the bits do not depend on which was first."""
+    first, *others = [partial[start] for start in sorted(partial)]
+    for other in others:
+        first += other
+    return first
+
+
+def available_cores() -> int:
+    """Return the processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# ---- Threads: a pool for tasks of less than a tenth of a millisecond ----
+#
+# A future of `concurrent.futures` has a condition, a state, callbacks and a locked queue; a task here has two locks.
+
+
+class Task:
+    """A call that a thread of the pool makes, unless it is cancelled first."""
+
+    __slots__ = ("_done", "_error", "_taken", "_work")
+
+    def __init__(self, work: Callable[[], None]):
+        self._work = work
+        self._error: BaseException | None = None
+        self._taken, self._done = threading.Lock(), threading.Lock()
+        self._done.acquire()
+
+    def run(self) -> None:
+        """Make the call, unless it was cancelled."""
+        if not self._taken.acquire(blocking=False):
+            return
+        try:
+            self._work()
+        except BaseException as error:  # `exception` returns it
+            self._error = error
+        self._done.release()
+
+    def cancel(self) -> bool:
+        """Cancel the call if it has not begun; return whether it had not."""
+        cancelled = self._taken.acquire(blocking=False)
+        if cancelled:
+            del self._work  # it holds arrays, and a busy machine may leave this task in the queue for long
+        return cancelled
+
+    def exception(self) -> BaseException | None:
+        """Wait until the call has ended; return the exception that it raised, if any."""
+        with self._done:
+            return self._error
+
+
+class Workers:
+    """Threads that run submitted tasks in order.  They end with this object, and a forked process starts its own."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        for i in range(self.threads):
+            threading.Thread(target=_serve, args=(self._tasks,), name=f"autograd-{i}", daemon=True).start()
+
+    def submit(self, work: Callable[[], None]) -> Task:
+        """Have a thread call `work`."""
+        if self._process != os.getpid():  # a forked child has the queue, but none of the threads
+            self._start()
+        task = Task(work)
+        self._tasks.put(task)
+        return task
+
+    def __del__(self) -> None:
+        for _ in range(self.threads):
+            self._tasks.put(None)
+
+
+def _serve(tasks: SimpleQueue[Task | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task.run()
+        del task  # it holds arrays
