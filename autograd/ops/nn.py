@@ -354,6 +354,9 @@ def scaled_dot_product_attention(
     Source: section 3.2.1, equation 1
     """
     query, key, value, scale = as_attention_inputs(query, key, value, scale)
+    if not query.dtype == key.dtype == value.dtype:
+        dtype = np.result_type(query.dtype, key.dtype, value.dtype)
+        query, key, value = (x.astype(dtype) for x in (query, key, value))
     scores = *leading_shape(query, key, value), query.shape[-2], key.shape[-2]
     mask = allowed(query, scores, mask, is_causal)
     return apply(ScaledDotProductAttention, query, key, value, mask=mask, drop=draw(scores, dropout), scale=scale)

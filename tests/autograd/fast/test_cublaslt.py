@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from autograd.fast.fused import linear_after_relu
+from autograd.fast.row_gradient import ProductGradient
 
 import autograd as ag
 from autograd import Tensor
 from autograd.devices import get_backend
-from autograd.fast.fused import linear_after_relu
-from autograd.fast.row_gradient import ProductGradient
 from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import _recorded

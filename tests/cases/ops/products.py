@@ -155,7 +155,7 @@ def _(rng):
     def attend(x, w_k, w_v, w_q):
         k, v = ag.fast.linear_heads(x, [w_k, w_v], heads=2)
         q = ag.linear(x, ag.concatenate([w_q, w_q])).reshape(2, 3, 2, 2).swapaxes(1, 2)
-        return ag.fast.attention(q, k, v) + ag.fast.attention(k, k, q)
+        return ag.scaled_dot_product_attention(q, k, v) + ag.scaled_dot_product_attention(k, k, q)
 
     return Example(attend, arrays)
 

@@ -12,7 +12,6 @@ import pytest
 
 import minitf.decoding.lines
 import minitf.fast.decoder
-from autograd.fast.table import Kernels
 from autograd.fast.threads import _Process
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
