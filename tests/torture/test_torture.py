@@ -223,7 +223,7 @@ def test_it_notices_a_line_that_is_not_translated(monkeypatch, draw, halfway):
 
 
 def test_it_notices_lines_cut_at_the_wrong_places(monkeypatch, tmp_path, draw):
-    def splitting(stream, name, errors):
+    def splitting(stream, name):
         return iter(stream.read().decode("utf-8", "replace").splitlines())
 
     monkeypatch.setattr("minitf.data.text.lines_of", splitting)

@@ -134,17 +134,19 @@ def run(tmp_path):
     return directory
 
 
-def test_the_page_can_be_made_anew(run, tmp_path, capfd):
+def test_the_page_can_be_made_anew(run, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
     assert run_command(program, [str(run.path)]) == 0
-    assert capfd.readouterr().out == f"{run.report_path}\n"
-    assert status_of(run.path) == "stopped"
+    assert capfd.readouterr().out == "report.html\n"
+    assert status_of(tmp_path) == "stopped"
     with LockedRun.resume(run.path, CONFIG):
-        assert run_command(program, [str(run.path)]) == 0
-        assert status_of(run.path) == "training"
+        assert run_command(program, [str(run.path), "--output", "report.html"]) == 0
+        assert status_of(tmp_path) == "training"
     with RunLog(run.log_path) as log:
         log.append({"step": 200, "bleu": 20.0})
-    assert run_command(program, [str(run.path), "--output", str(tmp_path / "report.html")]) == 0
+    assert run_command(program, [str(run.path)]) == 0
     assert status_of(tmp_path) == "finished"
+    assert not run.report_path.exists()
 
 
 def test_what_is_no_run_is_refused(tmp_path, run, capfd):

@@ -137,7 +137,7 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
         ["report", run, "--output", tmp_path / "report.html"],
         ["step", run, "--output", tmp_path / "step.html"],
         ["pack", run, "--output", tmp_path / "packed"],
-        ["translate", run, "--beam", "1", "--max-length", "3"],
+        ["translate", run, "--beam", "1"],
     ]
     words = [[str(word) for word in command] for command in commands]
     code = "from minitf.app import commands\nfrom minitf.system.process import run_command\n"  # imports take seconds
