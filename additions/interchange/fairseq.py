@@ -1,4 +1,6 @@
-"""fairseq's models: `model.pt` beside `dict.SOURCE.txt` and `dict.TARGET.txt`.
+"""fairseq's models: `model.safetensors`, converted from `model.pt`, beside `dict.SOURCE.txt` and `dict.TARGET.txt`.
+
+fairseq saves pickles, which are not read. CONVERT writes the tensors, and the options as JSON, to a file without code.
 
 Source: fairseq, models/transformer and modules/transformer_layer.py; ctranslate2/converters/fairseq.py
 """
@@ -10,11 +12,19 @@ from typing import Any
 
 from additions.interchange.incoming import Arrays, ForeignModel, Options, foreign_model, only_file
 from additions.interchange.parameter_names import SIDES, pytorch_name
-from additions.interchange.pytorch_file import Record, TorchArray, read_torch
-from additions.interchange.stored_arrays import Array, ModelFileError, SourceFile, Stored
+from additions.interchange.stored_arrays import (
+    Array,
+    ModelFileError,
+    SourceFile,
+    Stored,
+    refused_pickle,
+    safetensors_arrays,
+    safetensors_header,
+)
 from additions.interchange.vocabularies import Pieces, dict_txt, sentencepiece_model
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.system.files import parse_json_object
 
 ENCODER, DECODER = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 OUTPUT = ("decoder.output_projection.weight", "decoder.embed_out")
@@ -30,21 +40,40 @@ UNSUPPORTED = (
 )  # fmt: skip
 
 
+CONVERT = (
+    "import json, torch; from safetensors.torch import save_file; "
+    'found = torch.load("{name}", weights_only=False); '
+    'save_file({{name: array.clone() for name, array in found["model"].items()}}, "model.safetensors", '
+    '{{"fairseq": json.dumps({{key: found.get(key) for key in ("args", "cfg")}}, '
+    'default=lambda each: dict(each) if hasattr(each, "keys") else vars(each))}})'
+)
+"""What makes `model.safetensors` of a checkpoint; `weights_only=False` runs code that a checkpoint holds."""
+
+
 def find_fairseq(path: Path) -> Path | None:
-    """Return the file of a checkpoint: `path` itself, or the only one in a folder; None if there is none."""
+    """Return the file of a model: `path`, or the only one in a folder with dictionaries; None if there is none."""
     if path.is_file():
-        return path if path.suffix == ".pt" else None
+        return path if path.suffix in (".pt", ".safetensors") else None
+    converted = path / "model.safetensors"
+    if converted.is_file() and any(path.glob("dict*.txt")):
+        return converted
     return only_file(path, sorted(path.glob("*.pt")), ("model.pt", "checkpoint_best.pt"))
 
 
 def read_fairseq(path: Path) -> ForeignModel:
-    """Read a translation model.  Raises: ModelFileError for another architecture, naming the option"""
+    """Read a translation model.  Raises: ModelFileError for a pickle, and another architecture, naming the option"""
+    if path.suffix == ".pt":
+        raise refused_pickle(path, CONVERT.format(name=path.name))
     with SourceFile(path) as file:
-        content = read_torch(file)
-        tensors = content.get("model") if isinstance(content, dict) else None
-        if not isinstance(tensors, dict):
-            raise file.damaged('it has no tensors under "model", as fairseq saves them')
-        arrays = Arrays(path, {name: each for name, each in tensors.items() if isinstance(each, TorchArray)})
+        about = safetensors_header(file)[0].get("__metadata__")
+        text = about.get("fairseq") if isinstance(about, dict) else None
+        if not isinstance(text, str):
+            raise file.damaged('it has no options under "fairseq"; convert the checkpoint as docs/models.md describes')
+        try:
+            content = parse_json_object(text)
+        except ValueError as error:
+            raise file.damaged(f"its options are damaged: {error}") from None
+        arrays = Arrays(path, safetensors_arrays(file))
         options = Options(path, _options(content))
         model = _architecture(arrays, options)
         source, target = _vocabularies(path.parent, options, arrays)
@@ -57,7 +86,7 @@ def read_fairseq(path: Path) -> ForeignModel:
 
 
 def _options(content: dict[Any, Any]) -> dict[str, Any]:
-    """Return the options of the model: a namespace under "args", or under "cfg" in "model".
+    """Return the options of the model: those under "args", or under "cfg" in "model".
 
     Those of newer versions, such as `encoder: {layers: 6}`, get their older names.
     """
@@ -75,8 +104,7 @@ def _options(content: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _attributes(value: Any) -> dict[Any, Any] | None:
-    """Return a dict, or the attributes of a described object; None for anything else."""
-    value = value.state if isinstance(value, Record) else value
+    """Return a dict; None for anything else."""
     return value if isinstance(value, dict) else None
 
 

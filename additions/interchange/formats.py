@@ -75,7 +75,7 @@ def read_foreign(path: Path, positions: str | None = None) -> ForeignModel:
     if found is None:
         raise ModelFileError(
             f"{path} contains no supported model: expected is a directory with model.npz, model.safetensors and "
-            "config.json, model.pt, or model.bin and vocabularies"
+            "config.json or dict.*.txt, or model.bin and vocabularies"
         )
     place, read = found
     return read(place)

@@ -1,5 +1,5 @@
-"""Hugging Face's Marian models: a folder of `config.json`, `model.safetensors` or `pytorch_model.bin`, `vocab.json`,
-`source.spm` and `target.spm`. Source: transformers, models/marian/modeling_marian.py
+"""Hugging Face's Marian models: a folder of `config.json`, `model.safetensors`, `vocab.json`, `source.spm` and
+`target.spm`. Source: transformers, models/marian/modeling_marian.py
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from additions.interchange.outgoing import (
     with_halves,
 )
 from additions.interchange.parameter_names import pytorch_name
-from additions.interchange.pytorch_file import TorchArray, read_torch
 from additions.interchange.stored_arrays import (
     Array,
     ModelFileError,
     SourceFile,
     Stored,
+    refused_pickle,
     safetensors_arrays,
     write_safetensors,
 )
@@ -46,7 +46,12 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 
 CONFIG_NAME = "config.json"
-WEIGHTS_NAMES = ("model.safetensors", "pytorch_model.bin")
+WEIGHTS_NAME, PICKLE_NAME = "model.safetensors", "pytorch_model.bin"
+CONVERT = (
+    "import torch; from safetensors.torch import save_file; "
+    'weights = torch.load("pytorch_model.bin", weights_only=True); '
+    'save_file({name: array.clone() for name, array in weights.items()}, "model.safetensors")'
+)
 NORM_EPSILON = 1e-5
 """PyTorch's default, which Hugging Face's class uses; Marian itself has 1e-6."""
 SHARED = "model.shared.weight"
@@ -58,7 +63,7 @@ BIAS = "final_logits_bias"
 
 def find_huggingface(folder: Path) -> Path | None:
     """Return the folder, if it holds configuration and weights of a model of Hugging Face."""
-    has_weights = any((folder / name).is_file() for name in WEIGHTS_NAMES)
+    has_weights = any((folder / name).is_file() for name in (WEIGHTS_NAME, PICKLE_NAME))
     return folder if has_weights and (folder / CONFIG_NAME).is_file() else None
 
 
@@ -84,15 +89,11 @@ def read_huggingface(folder: Path) -> ForeignModel:
 
 @contextmanager
 def _open_arrays(folder: Path) -> Iterator[Arrays]:
-    path = next(folder / name for name in WEIGHTS_NAMES if (folder / name).is_file())
+    path = folder / WEIGHTS_NAME
+    if not path.is_file():
+        raise refused_pickle(folder / PICKLE_NAME, CONVERT)
     with SourceFile(path) as file:
-        if path.suffix == ".safetensors":
-            yield Arrays(path, safetensors_arrays(file))
-            return
-        content = read_torch(file)
-        if not isinstance(content, dict):
-            raise file.damaged("it does not hold the tensors of a model by name")
-        yield Arrays(path, {name: array for name, array in content.items() if isinstance(array, TorchArray)})
+        yield Arrays(path, safetensors_arrays(file))
 
 
 def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
@@ -214,7 +215,7 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
     lacking = {"norm": "pre", "embedding_norm": True, "source_eos": False}
     refuse_fields(learned.model, lacking, "Hugging Face's Marian", "use --format ctranslate2")
     outgoing, pad = _arranged(learned)
-    write_safetensors(folder / WEIGHTS_NAMES[0], _exported(outgoing), {"format": "pt"})
+    write_safetensors(folder / WEIGHTS_NAME, _exported(outgoing), {"format": "pt"})
     for name, value in _configs(outgoing, pad).items():
         write_text(folder / name, json_text(value))
     names = {side: {name: index for index, name in enumerate(outgoing.names(side))} for side in ("source", "target")}
@@ -347,11 +348,14 @@ def downloaded(source: str) -> Path:
     repository, _, revision = name.partition("@")
     try:
         folder = Path(snapshot_download(repository, revision=revision or None, allow_patterns=FILES))
-        if not (folder / WEIGHTS_NAMES[0]).is_file():  # pickled weights only where there are no others
-            snapshot_download(repository, revision=revision or None, allow_patterns=WEIGHTS_NAMES[1])
     except Exception as error:  # of the network and of the server, of many classes
         reason = " ".join(str(error).split())[:200]
         raise UserError(
             f"cannot download {name}: {reason or type(error).__name__}; check the name and the connection"
         ) from error
+    if not (folder / WEIGHTS_NAME).is_file():
+        raise UserError(
+            f"{name} has no {WEIGHTS_NAME}; its authors, or the Hub's conversion, can add one, or convert its pickle "
+            "as docs/models.md describes"
+        )
     return folder

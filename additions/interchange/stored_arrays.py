@@ -1,6 +1,6 @@
 """Arrays in files of other programs: described by a header, checked against the size of the file, read on demand.
 
-The files are .npz, .safetensors, and the zip files of PyTorch. `zipfile` reads the directory of a zip file, and NumPy
+The files are .npz and .safetensors. `zipfile` reads the directory of a zip file, and NumPy
 the header of an array; `np.load` and the safetensors library, which reads our checkpoints, would copy each array once
 more than it takes to bring it to where the weights stay, and the latter needs `ml_dtypes` for bfloat16.
 """
@@ -48,7 +48,7 @@ MAX_MEMBERS, MAX_DIRECTORY_BYTES = 20_000, 4 * 2**20
 MAX_CONFIG_BYTES = 16 * 2**20
 """Bytes of a configuration or a word list that is read as a whole; that of 250,000 pieces has 6 MB."""
 MAX_READ_BYTES, MAX_SAFETENSORS_HEADER_BYTES, MAX_NPY_HEADER_BYTES = 64 * 2**20, 16 * 2**20, 10_000
-"""Bytes of a directory or a pickle, and of headers."""
+"""Bytes of a directory, and of headers."""
 BLOCK_BYTES, LONGEST_LINE = 2**16, 2**12
 
 
@@ -355,6 +355,17 @@ def _npy_array(file: SourceFile, member: Member) -> StoredArray:
     return array
 
 
+# ---- Pickles ---------------------------------------------------------------------------------------------------------
+
+
+def refused_pickle(path: Path, convert: str) -> ModelFileError:
+    """Return the error for a file of PyTorch.  convert: the Python code that makes model.safetensors of it"""
+    return ModelFileError(
+        f"{path} is a pickle, which can run code when it is read; if you trust it, write model.safetensors beside it, "
+        f"in its folder and with PyTorch: {convert}"
+    )
+
+
 # ---- safetensors -------------------------------------------------------------------------------------------------
 
 SAFETENSORS_DTYPES: dict[str, np.dtype[Any] | str] = {
@@ -365,11 +376,8 @@ SAFETENSORS_DTYPES: dict[str, np.dtype[Any] | str] = {
 }  # fmt: skip
 
 
-def safetensors_arrays(file: SourceFile) -> dict[str, StoredArray]:
-    """Return the arrays of a .safetensors file by name.
-
-    Raises: ModelFileError unless the arrays lie end to end and fill the file, as the format requires.
-    """
+def safetensors_header(file: SourceFile) -> tuple[dict[str, Any], int]:
+    """Return the header of a .safetensors file, and where its arrays begin."""
     (length,) = struct.unpack("<Q", file.bytes(0, 8))
     if length > min(MAX_SAFETENSORS_HEADER_BYTES, file.size - 8):
         raise file.damaged(f"a header of {length} bytes is impossible in a file of {file.size} bytes")
@@ -377,8 +385,16 @@ def safetensors_arrays(file: SourceFile) -> dict[str, StoredArray]:
         header = parse_json_object(file.bytes(8, length))
     except ValueError as error:
         raise file.damaged(f"its header is damaged: {error}") from None
+    return header, 8 + length
+
+
+def safetensors_arrays(file: SourceFile) -> dict[str, StoredArray]:
+    """Return the arrays of a .safetensors file by name.
+
+    Raises: ModelFileError unless the arrays lie end to end and fill the file, as the format requires.
+    """
+    header, end = safetensors_header(file)
     header.pop("__metadata__", None)
-    end = 8 + length
     arrays = {name: _safetensors_array(file, name, claim, end) for name, claim in header.items()}
     for array in sorted(arrays.values(), key=lambda each: (each.offset, each.nbytes)):
         if array.offset != end:

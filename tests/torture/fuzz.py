@@ -128,9 +128,7 @@ def pairs_and_streams(folder: Path, tally: Tally, examples: int, draw: random.Ra
             list(read_lines(packed))
         except UserError as error:
             check(str(packed) in str(error), f"no name: {error}")
-        check(
-            list(arriving(one, draw)) == list(lines_of(io.BytesIO(one), "it")), "a stream is read otherwise"
-        )
+        check(list(arriving(one, draw)) == list(lines_of(io.BytesIO(one), "it")), "a stream is read otherwise")
 
     survive(tally, examples, draw, st.tuples(BYTES, BYTES, st.integers(0, 200), st.binary(max_size=9)), trial)
 

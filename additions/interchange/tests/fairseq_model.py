@@ -1,8 +1,9 @@
-"""A checkpoint of fairseq, written key by key."""
+"""A checkpoint of fairseq, converted to safetensors, written key by key."""
+
+import json
 
 import numpy as np
-
-from additions.interchange.tests.foreign_files import Described, TorchTensor, write_torch, write_torch_legacy
+import safetensors.numpy
 
 D, HEADS, FF = 16, 4, 24
 WORDS = {"en": ["the", "cat", "sat", "on@@", "ly"], "de": ["die", "Katze", "saß", "nur"]}
@@ -55,23 +56,17 @@ def tensors(args, seed=0):
     return found
 
 
-def write_fairseq(folder, args, *, legacy=False, as_cfg=False, **others):
-    """A checkpoint with its dictionaries; return its path."""
+def write_fairseq(folder, args, *, as_cfg=False, model=None):
+    """A converted checkpoint with its dictionaries; return its path."""
     folder.mkdir(exist_ok=True)
-    model = {name: array.astype(np.float32) for name, array in tensors(args).items()}
-    name = "encoder.layers.0.fc1.weight"  # stored transposed, as a view may be
-    view = TorchTensor(np.ascontiguousarray(model[name].T), model[name].shape, (1, len(model[name])))
-    options = Described("argparse", "Namespace", args)
-    content = {
-        "args": None if as_cfg else options,
-        "model": {**model, name: view},
-        "epoch": 3,
-        "extra_state": {},
-        **others,
-    }
+    model = {name: array.astype(np.float32) for name, array in (model or tensors(args)).items()}
+    about = {"args": args, "cfg": None}
     if as_cfg:
-        content["cfg"] = {"_name": None, "model": options, "task": {"source_lang": "en", "target_lang": "de"}}
-    (write_torch_legacy if legacy else write_torch)(folder / "model.pt", content)
+        about = {
+            "args": None,
+            "cfg": {"_name": None, "model": args, "task": {"source_lang": "en", "target_lang": "de"}},
+        }
+    safetensors.numpy.save_file(model, folder / "model.safetensors", {"fairseq": json.dumps(about)})
     for language, words in WORDS.items():
         (folder / f"dict.{language}.txt").write_text("".join(f"{word} {99 - i}\n" for i, word in enumerate(words)))
-    return folder / "model.pt"
+    return folder / "model.safetensors"

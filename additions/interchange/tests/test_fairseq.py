@@ -1,14 +1,17 @@
 """A checkpoint of fairseq, written key by key, against a computation in plain NumPy with fairseq's own names."""
 
+import argparse
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from additions.interchange.fairseq import read_fairseq
+from additions.interchange.formats import read_foreign
 from additions.interchange.stored_arrays import ModelFileError
 from additions.interchange.tests.fairseq_model import ARGS, HEADS, D, tensors, write_fairseq
-from additions.interchange.tests.foreign_files import Described, write_torch
 from minitf.model.transformer import Transformer
 
 # ---- fairseq's computation ---------------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("form", [{}, {"legacy": True}, {"as_cfg": True}], ids=["zip", "legacy", "cfg"])
+@pytest.mark.parametrize("form", [{}, {"as_cfg": True}], ids=["args", "cfg"])
 def test_logits_are_those_of_fairseq(variant, form, tmp_path):
     args = {**ARGS, **VARIANTS[variant]}
     config, vocabulary, weights = read_fairseq(write_fairseq(tmp_path, args, **form))
@@ -108,17 +111,14 @@ def test_logits_are_those_of_fairseq(variant, form, tmp_path):
      ("decoder_normalize_before", True), ("decoder_learned_pos", True), ("decoder_attention_heads", 2)],
 )  # fmt: skip
 def test_options_that_are_not_supported_are_named(option, value, tmp_path):
-    path = write_fairseq(tmp_path, ARGS)
-    args = {**ARGS, option: value}
-    write_torch(path, {"args": Described("argparse", "Namespace", args), "model": tensors({**ARGS})})
+    path = write_fairseq(tmp_path, {**ARGS, option: value}, model=tensors(ARGS))
     with pytest.raises(ModelFileError, match=f"the option {option}={value!r} is not supported"):
         read_fairseq(path)
 
 
 def test_arrays_of_another_architecture_are_refused(tmp_path):
-    path = write_fairseq(tmp_path, ARGS)
     extra = {"encoder.layers.0.self_attn.relative_positions.weight": np.zeros((3, 3), np.float32)}
-    write_torch(path, {"args": Described("argparse", "Namespace", ARGS), "model": {**tensors(ARGS), **extra}})
+    path = write_fairseq(tmp_path, ARGS, model={**tensors(ARGS), **extra})
     with pytest.raises(ModelFileError, match=r"relative_positions\.weight, which no architecture of this project has"):
         read_fairseq(path)
 
@@ -129,3 +129,27 @@ def test_missing_dictionary_is_named(tmp_path):
     (tmp_path / "dict.en.txt").unlink()
     with pytest.raises(ModelFileError, match=r"0 files dict\.\*\.txt"):
         read_fairseq(path)
+
+
+def test_a_pickle_is_not_read_and_the_lines_that_convert_it_do(tmp_path):
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    path = write_fairseq(tmp_path, ARGS)
+    expected = read_fairseq(path).weights
+    path.unlink()
+    model = {name: torch.tensor(array.astype(np.float32)) for name, array in tensors(ARGS).items()}
+    torch.save({"args": argparse.Namespace(**ARGS), "model": model, "epoch": 3}, tmp_path / "model.pt")
+    with pytest.raises(
+        ModelFileError, match=r"model\.pt is a pickle, which can run code when it is read; if you trust"
+    ) as caught:
+        read_foreign(tmp_path)
+    code = str(caught.value).partition("with PyTorch: ")[2]
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    found = read_foreign(tmp_path).weights
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_pickle_is_refused_with_the_lines_that_convert_it(tmp_path):
+    (tmp_path / "model.pt").write_bytes(b"anything")
+    for path in (tmp_path, tmp_path / "model.pt"):
+        with pytest.raises(ModelFileError, match=r"is a pickle, .* with PyTorch: import json, torch; from safetensors"):
+            read_foreign(path)

@@ -201,15 +201,17 @@ def test_models_of_ours_compute_the_same_there(transformers, torch, fields, tmp_
 
 
 @pytest.mark.heavy
-def test_older_files_of_pytorch_hold_the_same(transformers, torch, tmp_path):
+def test_a_pickle_is_not_read_and_the_lines_that_convert_it_do(transformers, torch, tmp_path):
     model = make(transformers, torch, tmp_path)
     expected = read_huggingface(tmp_path).weights
     (tmp_path / "model.safetensors").unlink()
-    for is_zip in (True, False):
-        torch.save(model.state_dict(), tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=is_zip)
-        found = read_huggingface(tmp_path).weights
-        assert found.keys() == expected.keys()
-        assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelFileError, match="is a pickle, which can run code when it is read; if you trust") as caught:
+        read_huggingface(tmp_path)
+    code = str(caught.value).partition("with PyTorch: ")[2]
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    found = read_huggingface(tmp_path).weights
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
 # ---- Without transformers ----------------------------------------------------------------------------------------
@@ -372,14 +374,13 @@ def test_model_of_the_hub_becomes_a_run(hub, tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("has_twin", [True, False])
-def test_pickled_weights_are_downloaded_only_where_there_are_no_others(has_twin, hub, tmp_path):
+def test_pickled_weights_are_never_downloaded(hub, tmp_path):
     (tmp_path / "model" / "pytorch_model.bin").write_bytes(b"not a pickle")
-    if not has_twin:
-        (tmp_path / "model" / "model.safetensors").unlink()
+    (tmp_path / "model" / "model.safetensors").unlink()
     done = run(["import", "hf:org/model", str(tmp_path / "run")], tmp_path, hub)
-    assert done.returncode == (0 if has_twin else 2), done.stderr
-    assert any(path.endswith("pytorch_model.bin") for path in Hub.asked if "resolve" in path) != has_twin
+    assert done.returncode == 2
+    assert "org/model has no model.safetensors" in done.stderr
+    assert not any(path.endswith("pytorch_model.bin") for path in Hub.asked if "resolve" in path)
 
 
 @pytest.mark.heavy

@@ -2,7 +2,6 @@
 
 import io
 import os
-import pickle
 import struct
 import time
 import tracemalloc
@@ -16,20 +15,10 @@ import safetensors.numpy
 from additions.interchange.ctranslate2 import read_content
 from additions.interchange.formats import read_foreign, write_foreign
 from additions.interchange.marian_binary import binary_arrays
-from additions.interchange.pytorch_file import TorchArray, read_torch
 from additions.interchange.stored_arrays import ModelFileError, SourceFile, StoredArray, npz_arrays, safetensors_arrays
-from additions.interchange.tests.foreign_files import (
-    Described,
-    Pickler,
-    write_ctranslate2,
-    write_intgemm,
-    write_torch,
-    write_torch_legacy,
-    write_torch_zip,
-)
+from additions.interchange.tests.foreign_files import write_ctranslate2, write_intgemm
 from additions.interchange.tests.foreign_models import learned_model
 from minitf.errors import UserError
-from tests.helpers.marks import parametrize_some
 
 OVERHEAD_BYTES = 3 * 2**20
 """What Python itself may take, however small the file: objects of headers, and blocks that are read at once."""
@@ -50,10 +39,6 @@ def write(kind, path):
         write_intgemm(path, {**arrays(), "special:model.yml": np.frombuffer(b"type: transformer\n\0", np.int8)})
     elif kind == "safetensors":
         safetensors.numpy.save_file(arrays(), path)
-    elif kind == "torch":
-        write_torch(path, {"model": arrays(), "args": Described("argparse", "Namespace", {"layers": 6})})
-    elif kind == "torch-legacy":
-        write_torch_legacy(path, {"model": arrays(), "args": Described("argparse", "Namespace", {"layers": 6})})
     else:
         write_ctranslate2(path, arrays(), int(kind.removeprefix("ctranslate2-")))
 
@@ -67,18 +52,13 @@ def read(kind, path):
             found = binary_arrays(file)
         elif kind == "safetensors":
             found = safetensors_arrays(file)
-        elif kind.startswith("torch"):
-            content = read_torch(file)
-            model = content.get("model") if isinstance(content, dict) else None
-            model = model if isinstance(model, dict) else {}
-            found = {name: each for name, each in model.items() if isinstance(each, TorchArray)}
         else:
             found = read_content(file).arrays
         for each in found.values():
             each.read()
 
 
-KINDS = ["npz", "intgemm", "safetensors", "torch", "torch-legacy", "ctranslate2-2", "ctranslate2-3", "ctranslate2-6"]
+KINDS = ["npz", "intgemm", "safetensors", "ctranslate2-2", "ctranslate2-3", "ctranslate2-6"]
 
 
 def damaged(content, rng):
@@ -152,10 +132,9 @@ def test_thousands_of_damaged_files_are_refused_in_one_sentence(kind, tmp_path):
     check_many(kind, tmp_path, 300)
 
 
-@pytest.mark.parametrize("kind", ["npz", "torch"])
-def test_an_altered_number_in_a_zip_file_is_found(kind, tmp_path):
+def test_an_altered_number_in_a_zip_file_is_found(tmp_path):
     """Each member has a checksum, which covers the shape of an array too."""
-    path = tmp_path / ("model.npz" if kind == "npz" else "model.pt")
+    kind, path = "npz", tmp_path / "model.npz"
     write(kind, path)
     whole = path.read_bytes()
     for array in arrays().values():
@@ -214,131 +193,6 @@ def test_many_models_with_a_damaged_file_are_read_or_refused_in_one_sentence(nam
 # ---- Hostile files -----------------------------------------------------------------------------------------------
 
 
-class Runs:
-    """What `pickle` turns into a call."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
-
-
-def hostile_pickles(marker):
-    """Pickles that would write the file `marker`, or do other harm, were they loaded."""
-    command = f"touch {marker}"
-    yield pickle.dumps(Runs(os.system, command), 2)
-    yield pickle.dumps({"model": Runs(eval, f"open({str(marker)!r}, 'w')")}, 2)
-    yield pickle.dumps(Runs(getattr, Runs(__import__, "os"), "system"), 2)
-    yield pickle.dumps(Runs(os.system, command), 4)
-    yield pickle.dumps(Runs(os.system, command), 0)
-    yield b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\ncposix\nsystem\nX\x01\0\0\0a\x85R\x85R."
-    yield b"\x80\x02(S'touch'\nios\nsystem\n."  # INST
-    yield b"\x80\x02cbuiltins\nexec\n(X\x01\0\0\0atR."
-    yield b"\x80\x02ccollections\nOrderedDict\n(cos\nsystem\ntR."
-    yield b"\x80\x02cargparse\nNamespace\n)\x81}X\x08\0\0\0__class__cos\nsystem\nsb."
-    yield b"\x80\x02cargparse\nNamespace.__init__.__globals__\n)R."
-    yield b"\x80\x02\x82\x01."  # EXT1
-    yield b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01a\x85R."  # STACK_GLOBAL
-    yield b"\x80\x02" + b"(" * 20_000 + b"."
-    yield b"\x80\x02]" + b"]a" * 5_000 + b"."
-    yield b"\x80\x02)" + b"q\0h\0h\0\x86" * 60 + b"}h\0Ns."  # a key that takes 2^60 steps to hash
-    yield b"\x80\x02]r\xff\xff\xff\x7f."  # a memo of 2^31 entries
-    yield b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f."  # 2^63 bytes
-    yield b"\x80\x02\x8b\xff\xff\xff\x7f."  # a number of 2^31 bytes
-    yield b"\x80\x05\x96\xff\xff\xff\xff\x0f\0\0\0."  # BYTEARRAY8
-    yield (
-        b"\x80\x02}"
-        + b"".join(b"\x8a\x0b" + (i * (2**61 - 1)).to_bytes(11, "little") + b"Ns" for i in range(5000))
-        + b"."
-    )
-    yield b"I" + b"9" * 100_000 + b"\n."
-    yield b"."
-    yield b""
-    levels = b"".join(b"](" + (b"h" + bytes([level])) * 4 + b"eq" + bytes([level + 1]) for level in range(25))
-    yield b"\x80\x02]q\0" + levels + b"."  # 4^25 lists, of which all but 26 are the same ones
-    yield b"\x80\x02\x8b" + struct.pack("<i", 2500) + b"\x7f" * 2500 + b"."  # 6,000 digits, which str() refuses
-    yield b"\x80\x02)" + b"\x85" * 60_000 + b"."
-    yield b"\x80\x02(X\x07\0\0\0storagecargparse\nEvil\nX\x01\0\0\0000X\x03\0\0\0cpuK\x01tQ."
-    pairs = b"X\x01\0\0\0aN\x86q\0](" + b"h\0" * 10_000 + b"eq\x01"
-    yield b"\x80\x02" + pairs + b"ccollections\nOrderedDict\nh\x01\x85R0" * 300 + b"."  # copies without end
-    yield b"\x80\x02X" + struct.pack("<i", 2**21) + b"x" * 2**21 + b"."
-
-
-ONLY_DATA = {14, 16}
-"""Lists in a list, and a number of a memo: they are read, and hold no tensors."""
-LONG = {26, 28}
-"""Read for seconds until they are refused: nested tuples, and copies without end, by the limits that 13 and 24 meet."""
-
-
-@pytest.mark.heavy
-@parametrize_some("number", range(30), keep=set(range(30)) - LONG)
-def test_pickles_run_nothing(number, tmp_path):
-    marker = tmp_path / "executed"
-    content = list(hostile_pickles(marker))[number]
-    zipped, legacy = tmp_path / "model.pt", tmp_path / "legacy.pt"
-    write_torch_zip(zipped, content, {})
-    legacy.write_bytes(content)
-    legacy_head = b"".join(Pickler().dumps(each) for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
-    behind = tmp_path / "behind.pt"
-    behind.write_bytes(legacy_head + content)
-    for path in (zipped, legacy, behind):
-        assert check_file("torch", path) or number in ONLY_DATA, path
-    assert not marker.exists()
-
-
-def test_all_hostile_pickles_are_tried(tmp_path):
-    assert len(list(hostile_pickles(tmp_path))) == 30
-
-
-def storage_of(size):
-    return b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0000X\x03\0\0\0cpuJ" + struct.pack("<i", size) + b"tQ"
-
-
-STORAGE = storage_of(6)
-
-
-def tensor_of(*rest, storage=STORAGE):
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"".join(rest) + b"\x89NtR"
-
-
-@pytest.mark.parametrize(
-    ("operations", "message"),
-    [
-        (b"K\x01", "before seeing STOP"),
-        (b"u.", "an operation lacks its mark"),
-        (b"]K\x01K\x02s.", "a dict is expected"),
-        (b"K\x01K\x02\x93.", "a name is not a text"),
-        (b"K\x01)R.", "it calls something that is not a function"),
-        (b"ccollections\nOrderedDict\n]K\x01a\x85R.", "describes a dict that cannot be"),
-        (storage_of(-1) + b".", "describes a storage that cannot be"),
-        (STORAGE + b"0" + storage_of(5) + b".", "describes the storage '0' in two ways"),
-        (tensor_of(b"K\0K\x06\x85K\x01\x85", storage=b"N") + b".", "describes a tensor without a storage"),
-        (tensor_of(b"K\0K\x06\x85)") + b".", "describes a tensor that cannot be"),
-        (tensor_of(b"K\0J" + struct.pack("<i", -1) + b"\x85K\x01\x85") + b".", "describes a tensor that cannot be"),
-        (b"ctorch._utils\n_rebuild_parameter\n(N\x88NtR.", "describes a parameter that is not a tensor"),
-        (tensor_of(b"K\x01K\x06\x85K\x01\x85") + b".", r"a tensor of shape \[6\] is larger than its storage"),
-        (tensor_of(b"K\0K\x03\x85K\x02\x85") + b".", r"a tensor of shape \[3\] has the strides \[2\]"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_no_program_writes_into_a_pickle_is_named(tmp_path, operations, message):
-    write_torch_zip(tmp_path / "model.pt", b"\x80\x04" + operations, {"0": bytes(24)})
-    with SourceFile(tmp_path / "model.pt") as file, pytest.raises(ModelFileError, match=message):
-        read_torch(file).read()
-
-
-@pytest.mark.parametrize(
-    ("operations", "value"),
-    [(b"(K\x01K\x02l.", [1, 2]), (b"(K\x01K\x02d.", {1: 2}), (b"\x8f(K\x01K\x02\x90.", {1, 2})],
-)
-def test_older_and_newer_operations_of_pickles(tmp_path, operations, value):
-    write_torch_zip(tmp_path / "model.pt", b"\x80\x04" + operations, {})
-    assert pickle.loads(b"\x80\x04" + operations) == value
-    with SourceFile(tmp_path / "model.pt") as file:
-        assert read_torch(file) == value
-
-
 @pytest.mark.parametrize(
     ("at", "number", "message"),
     [(0, 2, "version 2 with"), (16, 2**20, "a name of 1048576 bytes"), (32, 2**20, "an array of 1048576 dimensions")],
@@ -350,15 +204,6 @@ def test_impossible_tables_of_marian_are_named(tmp_path, at, number, message):
     (tmp_path / "model.bin").write_bytes(whole)
     with pytest.raises(ModelFileError, match=message):
         read("intgemm", tmp_path / "model.bin")
-
-
-def test_pickles_that_call_another_function_name_it(tmp_path):
-    write_torch_zip(tmp_path / "model.pt", pickle.dumps(Runs(os.system, "true"), 2), {})
-    with (
-        SourceFile(tmp_path / "model.pt") as file,
-        pytest.raises(ModelFileError, match=r"names posix\.system, which is"),
-    ):
-        read_torch(file)
 
 
 def test_arrays_that_are_one_place_in_the_file_take_little_memory(tmp_path):
@@ -385,8 +230,6 @@ def test_zip_bombs_are_refused(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("a.npy", bytes(50_000_000))
     assert check_file("npz", path)
-    write_torch_zip(path, b"N.", {"0": bytes(50_000_000)}, zipfile.ZIP_DEFLATED)
-    assert check_file("torch", path)
 
 
 def test_members_that_share_bytes_are_refused(tmp_path):
@@ -402,7 +245,7 @@ def test_members_that_share_bytes_are_refused(tmp_path):
 
 def test_arrays_of_objects_are_refused(tmp_path):
     path = tmp_path / "objects.npz"
-    np.savez(path, a=np.array([Runs(os.system, "true")], object))
+    np.savez(path, a=np.array([{}], object))
     with pytest.raises(ModelFileError, match="only numbers in C order are read"):
         read("npz", path)
 
