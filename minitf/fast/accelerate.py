@@ -27,12 +27,8 @@ Optimizer = TypeVar("Optimizer")
 REPLACEMENTS: dict[type[Module], type[Module]] = {
     FeedForward: fast.FusedFeedForward,
     plain.MultiHeadAttention: fast.PackedAttention,
-    variants.UnscaledAttention: fast_variants.PackedUnscaledAttention,
-    variants.AdditiveAttention: fast_variants.PackedAdditiveAttention,
-    variants.LocalAttention: fast_variants.PackedLocalAttention,
     plain.Residual: fast.FusedResidual,
     plain.DecoderLayer: fast.PackedDecoderLayer,
-    variants.LocalDecoderLayer: fast.PackedDecoderLayer,
     plain.Encoder: fast.CheckpointedEncoder,
     variants.PreNormEncoder: fast_variants.CheckpointedPreNormEncoder,
     plain.Decoder: fast.PackedDecoder,

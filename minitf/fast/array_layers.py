@@ -168,12 +168,6 @@ class ArrayAttention(MultiHeadAttention):
         return 1 / math.sqrt(self.query.weight.shape[0] // self.heads)
 
 
-class ArrayUnscaledAttention(ArrayAttention):
-    """`UnscaledAttention` of arrays."""
-
-    scale = 1.0  # type: ignore[assignment]
-
-
 class RecordingAttention(ArrayAttention):
     """Attention that keeps its last weights, [B, H, T, S]: those with which rows of the identity are its values."""
 
@@ -264,7 +258,6 @@ PARTS: dict[type[Module], type[Module]] = {
     LayerNorm: ArrayLayerNorm,
     FeedForward: ArrayFeedForward,
     MultiHeadAttention: ArrayAttention,
-    variants.UnscaledAttention: ArrayUnscaledAttention,
     Positions: OfArrays,
     variants.OtherSinusoids: ArraySinusoids,
     variants.LearnedPositions: ArrayLearnedPositions,

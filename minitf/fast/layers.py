@@ -98,7 +98,8 @@ class PackedDecoder(Decoder):
         if caches is not None:
             return super().__call__(x, memory, memory_mask, caches)
         memories: Sequence[Any] = [memory] * len(self.layers)
-        if not kernels_of([memory.data]).in_bfloat16:
+        are_packed = all(isinstance(layer, PackedDecoderLayer) for layer in self.layers)
+        if are_packed and not kernels_of([memory.data]).in_bfloat16:
             of_all = linear_heads(memory, memory_projections(self), self.layers[0].cross_attention.heads)
             memories = [*zip(of_all[::2], of_all[1::2], strict=True)]
         for layer, each in zip(self.layers, memories, strict=True):

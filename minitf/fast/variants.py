@@ -7,36 +7,15 @@ from typing import Any
 import autograd as ag
 from autograd import Tensor
 from minitf.config.model import PAD
-from minitf.fast.layers import CheckpointedEncoder, FastTransformer, PackedAttention, PackedDecoder
+from minitf.fast.layers import CheckpointedEncoder, FastTransformer, PackedDecoder
 from minitf.model.variants import (
-    AdditiveAttention,
     ForeignTransformer,
-    LocalAttention,
     PreNormDecoder,
     PreNormEncoder,
-    UnscaledAttention,
     end_for_start,
 )
 
 Array = Any
-
-
-class PackedUnscaledAttention(PackedAttention, UnscaledAttention):
-    """The same, without the factor 1/√d_k."""
-
-    scale = 1.0
-
-
-class PackedAdditiveAttention(PackedAttention, AdditiveAttention):
-    """The same with additive scores."""
-
-    attend = AdditiveAttention.attend
-
-
-class PackedLocalAttention(PackedAttention, LocalAttention):
-    """The same in a neighbourhood."""
-
-    attend = LocalAttention.attend
 
 
 class CheckpointedPreNormEncoder(PreNormEncoder, CheckpointedEncoder):

@@ -1,3 +1,3 @@
-"""The Transformer (section 3): layers.py and transformer.py are the paper's, variants.py and mixing.py the others."""
+"""The Transformer (section 3): layers.py and transformer.py are the paper's, variants.py has others."""
 
 from minitf.model import variants as variants

@@ -30,17 +30,11 @@ def update_flops(c: TransformerConfig, source_tokens: float, target_tokens: floa
     keys, values = c.heads * c.head_d_k, c.heads * c.head_d_v
     projections = 2 * c.d_model * (2 * keys + values) + 2 * values * c.d_model  # query, key, value, output of a token
     scores = 2 * length * (keys + values)  # q kᵀ and p v of a query
-    seen = min(length, c.neighbourhood) if c.mixing == "restricted" else length
-    self_attention = projections + 2 * seen * (keys + values)
-    mixing = {
-        "recurrent": 12 * c.d_model**2,
-        "convolutional": 2 * c.kernel_width * c.d_model**2,
-        "separable-convolutional": 2 * c.d_model**2,
-    }.get(c.mixing, self_attention)
+    self_attention = projections + scores
     feed_forward = 4 * c.d_model * c.d_ff
     cross_query = 2 * c.d_model * keys + 2 * values * c.d_model + scores
     cross_memory = 2 * c.d_model * (keys + values)  # of a source token
-    per_source_token = c.encoder_depth * (mixing + feed_forward) + c.decoder_depth * cross_memory
+    per_source_token = c.encoder_depth * (self_attention + feed_forward) + c.decoder_depth * cross_memory
     per_target_token = c.decoder_depth * (self_attention + cross_query + feed_forward)
     per_target_token += 2 * c.d_model * c.vocab_size
     return 3 * (source_tokens * per_source_token + target_tokens * per_target_token)

@@ -1,4 +1,4 @@
-"""Other architectures than the paper's: those that it compares with, and those of models of other programs.
+"""Other architectures than the paper's: pre-norm, other positions, and what models of other programs have.
 
 A class here has the signature of the part of transformer.py that it replaces.  The table at the end says which values
 of the configuration ask for it.
@@ -20,103 +20,19 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.cache import Cache
 from minitf.model.layers import LayerNorm, variants
-from minitf.model.mixing import Convolution, Mixing, Recurrent, SeparableConvolution
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
     Decoder,
-    DecoderLayer,
     Encoder,
-    EncoderLayer,
-    MultiHeadAttention,
     Positions,
     Reduction,
     Residual,
     Transformer,
-    feed_forward_of,
     padding_mask,
     sinusoids,
 )
 
 Array = Any
-
-# ---- Attention (section 3.2.1, section 4) ------------------------------------------------------------------------
-
-
-class UnscaledAttention(MultiHeadAttention):
-    """softmax(q kᵀ) v, without the factor 1/√d_k"""
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        return ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=self.dropout_now, scale=1.0)
-
-
-class AdditiveAttention(MultiHeadAttention):
-    """softmax(w tanh(q + k)) v"""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
-        self.score = init.glorot_uniform(config.heads, config.head_d_k)
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        return ag.additive_attention(q, k, v, self.score, mask, is_causal=is_causal, dropout=self.dropout_now)
-
-
-class LocalAttention(MultiHeadAttention):
-    """Self-attention to the `neighbourhood` of a position (section 4); in a decoder, up to the position itself."""
-
-    def configure(self, config: TransformerConfig) -> LocalAttention:
-        """Set what a configuration says of the neighbourhood; return self."""
-        self.neighbourhood = config.neighbourhood
-        self.scale = 1.0 if config.attention == "dot-product" else None  # None: 1/√d_k
-        return self
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        if q.shape[2] < k.shape[2]:  # the newest position alone
-            k, v = k[:, :, -self.neighbourhood :], v[:, :, -self.neighbourhood :]
-            return ag.scaled_dot_product_attention(q, k, v, mask, dropout=self.dropout_now, scale=self.scale)
-        positions = None if mask is None else mask[..., 0, :]  # [B, 1, S]
-        return ag.local_attention(
-            q, k, v, positions,
-            neighbourhood=self.neighbourhood, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale,
-        )  # fmt: skip
-
-
-class LocalEncoderLayer(EncoderLayer):
-    """An encoder layer whose self-attention is restricted to a neighbourhood."""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
-        self.self_attention = self.self_attention.recast(LocalAttention).configure(config)
-
-
-class LocalDecoderLayer(DecoderLayer):
-    """A decoder layer whose self-attention is restricted to a neighbourhood."""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
-        self.self_attention = self.self_attention.recast(LocalAttention).configure(config)
-
-
-class MixingEncoderLayer(EncoderLayer):
-    """An encoder layer with a recurrent or convolutional layer in the place of self-attention (Table 1)."""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        self.mixing = _mixing(config, init)
-        self.self_attention_residual = Residual(config, init)
-        self.feed_forward = feed_forward_of(config, init)
-        self.feed_forward_residual = Residual(config, init)
-
-    def __call__(self, x: Tensor, mask: Array) -> Tensor:
-        """Shapes: x [B, S, D], mask bool [B, 1, 1, S] -> [B, S, D]"""
-        x = self.self_attention_residual(x, lambda y: self.mixing(y, mask))
-        return self.feed_forward_residual(x, self.feed_forward)
-
-
-def _mixing(config: TransformerConfig, init: Initializer) -> Mixing:
-    if config.mixing == "recurrent":
-        return Recurrent(config.d_model, init)
-    kind = Convolution if config.mixing == "convolutional" else SeparableConvolution
-    return kind(config.d_model, config.kernel_width, init)
-
 
 # ---- Pre-norm ----------------------------------------------------------------------------------------------------
 
@@ -294,14 +210,10 @@ def end_for_start(tokens: Array) -> Array:
 # ---- Which configurations ask for them ---------------------------------------------------------------------------
 
 _other_sinusoids = dict.fromkeys(("sinusoidal-concatenated", "sinusoidal-halves"), OtherSinusoids)
-_other_mixings = dict.fromkeys(("recurrent", "convolutional", "separable-convolutional"), MixingEncoderLayer)
 _foreign = ("embedding_norm", "output_bias", "masked_tokens", "decoder_start")
 variants |= {
-    MultiHeadAttention: {"attention": {"dot-product": UnscaledAttention, "additive": AdditiveAttention}},
     Positions: {"positions": {"learned": LearnedPositions, **_other_sinusoids}, "first_position": OtherSinusoids},
     Residual: {"norm": PreNormResidual},
-    EncoderLayer: {"mixing": {"restricted": LocalEncoderLayer, **_other_mixings}},
-    DecoderLayer: {"mixing": {"restricted": LocalDecoderLayer}},
     Encoder: {"norm": PreNormEncoder},
     Decoder: {"norm": PreNormDecoder},
     Transformer: dict.fromkeys(_foreign, ForeignTransformer),

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import resumable  # first: it finds minitf without an installation
+from compared_layers import Convolution, SeparableConvolution
 
 import autograd as ag
 from autograd import Tensor
@@ -32,7 +33,6 @@ from autograd.functional import ancestors
 from autograd.inspect import memory, profile
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.model.mixing import Convolution, SeparableConvolution
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import MultiHeadAttention
 from minitf.system.process import run_command

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
+import compared_layers  # noqa: F401 (enters layers that fields ask for)
+
 from minitf.app.train import main as train
 from minitf.system.process import run_command
 

@@ -9,7 +9,6 @@ from typing import Any
 import autograd as ag
 from autograd.testing import Case, Example
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear
-from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
 from minitf.model.transformer import (
     Decoder,
     DecoderLayer,
@@ -111,14 +110,6 @@ def _decoder(kind: type[DecoderLayer] | type[Decoder], norm: Any) -> Callable[[R
     return draw
 
 
-def _mixing(make: Callable[..., Any], *options: Any) -> Callable[[Rng], Example]:
-    def draw(rng: Rng) -> Example:
-        module, mask = make(D, *options, initializer(rng)), padding_mask(sentences(rng, 4))
-        return example_of(module, lambda x: module(x, mask), [features(rng, 4)], rng)
-
-    return draw
-
-
 LAYERS: dict[str, list[Case]] = {
     "Linear": cases("Linear layer", {"with bias": _linear}),
     "Embedding": cases("Embedding layer", {"padded sentences": _embedding}),
@@ -130,11 +121,6 @@ LAYERS: dict[str, list[Case]] = {
     "FeedForward": cases("FeedForward", {kind: _feed_forward(kind) for kind in ("relu", "gelu", "silu")}),
     "MultiHeadAttention": cases(
         "MultiHeadAttention", {kind: _attention(kind) for kind in ("self", "causal", "cross", "apart")}
-    ),
-    "Recurrent": cases("Recurrent", {"padded sentences": _mixing(Recurrent)}, fast=True),
-    "Convolution": cases("Convolution", {f"width {k}": _mixing(Convolution, k) for k in (1, 3, 4)}),
-    "SeparableConvolution": cases(
-        "SeparableConvolution", {f"width {k}": _mixing(SeparableConvolution, k) for k in (1, 3, 4)}
     ),
     "Residual": cases("Residual", {norm: _residual(norm) for norm in ("post", "pre")}),
     "EncoderLayer": cases("EncoderLayer", {norm: _encoder(EncoderLayer, norm) for norm in ("post", "pre")}, fast=True),

@@ -58,12 +58,6 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "other widths of keys and values": {"d_k": 3, "d_v": 1},
     "gelu": {"activation": "gelu"},
     "silu": {"activation": "silu"},
-    "restricted attention": {"mixing": "restricted", "neighbourhood": 2},
-    "recurrent encoder": {"mixing": "recurrent"},
-    "convolutional encoder": {"mixing": "convolutional"},
-    "separable convolutions": {"mixing": "separable-convolutional", "norm": "pre"},
-    "additive attention": {"attention": "additive"},
-    "dot products without scale": {"attention": "dot-product"},
 }
 
 MODELS: dict[str, list[Case]] = {

@@ -27,11 +27,6 @@ VARIANTS = {
     "start with a zero vector, learned positions": {"decoder_start": "zero", "positions": "learned"},
     "start with the end token": {"decoder_start": "eos", "scale_embeddings": False},
     "normalised embeddings": {"embedding_norm": True, "decoder_start": "zero"},
-    "restricted attention": {"mixing": "restricted", "neighbourhood": 3},
-    "recurrent": {"mixing": "recurrent"},
-    "convolutional": {"mixing": "convolutional", "kernel_width": 4},
-    "separable convolutions": {"mixing": "separable-convolutional"},
-    "additive attention": {"attention": "additive"},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 

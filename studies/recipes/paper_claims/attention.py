@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import table_1
+from compared_layers import Convolution
 
 import autograd as ag
 from autograd import Tensor
 from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig
 from minitf.model.layers import FeedForward, Linear, Module
-from minitf.model.mixing import Convolution
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import EncoderLayer, MultiHeadAttention, sinusoids
 from paper_claims.claim import Figure, Rule, claim, exact, sampled

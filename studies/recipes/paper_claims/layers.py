@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import table_1
+from compared_layers import Convolution, SeparableConvolution
 
 import autograd as ag
 from autograd import Tensor
 from minitf.model.layers import FeedForward
-from minitf.model.mixing import Convolution, SeparableConvolution
 from minitf.model.parameters import Initializer
 from paper_claims.claim import Figure, Rule, claim, exact
 from paper_claims.runs import Study, compare, listed

@@ -9,6 +9,8 @@ from minitf.errors import UserError
 from studies.tests.load_recipes import load_recipe
 from tests.helpers.marks import parametrize_some
 
+load_recipe("compared_layers")
+load_recipe("train_fields")
 load_recipe("resumable")
 load_recipe("table_1")
 load_recipe("paper_claims")

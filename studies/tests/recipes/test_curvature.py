@@ -11,6 +11,8 @@ from minitf.system.process import silent
 from minitf.training.run import SingleProcess
 from studies.tests.load_recipes import load_recipe
 
+load_recipe("compared_layers")
+load_recipe("train_fields")
 load_recipe("resumable")
 load_recipe("table_1")
 load_recipe("paper_claims")

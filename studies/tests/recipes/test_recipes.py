@@ -32,6 +32,8 @@ from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 
 pytestmark = pytest.mark.heavy
 
+load_recipe("compared_layers")
+load_recipe("train_fields")
 resumable = load_recipe("resumable")
 seeds = load_recipe("seeds")
 deep_encoder = load_recipe("deep_encoder")

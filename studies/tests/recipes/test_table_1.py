@@ -7,6 +7,7 @@ import pytest
 
 from studies.tests.load_recipes import load_recipe
 
+load_recipe("compared_layers")
 load_recipe("resumable")
 table_1 = load_recipe("table_1")
 BY_NAME = {kind.name.partition(",")[0]: kind for kind in table_1.KINDS}

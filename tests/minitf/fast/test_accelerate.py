@@ -48,8 +48,6 @@ class Parts:
         init = Initializer(1, self.dtype)
         if issubclass(self.plain, FeedForward):
             module = feed_forward_of(self.config, init)
-        elif self.plain is variants.LocalAttention:
-            module = variants.LocalEncoderLayer(self.config, init).self_attention
         elif issubclass(self.plain, Transformer):
             module = self.plain(self.config, 1, self.dtype)
         else:
@@ -71,7 +69,7 @@ class Parts:
             return [
                 module(x, x, x, is_causal=True),
                 module(memory, memory, memory, self.mask),
-                *([] if self.plain is variants.LocalAttention else [module(x, memory, memory, self.mask)]),
+                module(x, memory, memory, self.mask),
             ]
         if issubclass(self.plain, transformer.Residual):
             return [module(x, ag.tanh)]
@@ -90,12 +88,8 @@ class Parts:
 ASKS = {  # the changes of the configuration that ask for a part
     FeedForward: {},
     transformer.MultiHeadAttention: {},
-    variants.UnscaledAttention: {"attention": "dot-product"},
-    variants.AdditiveAttention: {"attention": "additive"},
-    variants.LocalAttention: {"mixing": "restricted", "neighbourhood": 2},
     transformer.Residual: {},
     transformer.DecoderLayer: {},
-    variants.LocalDecoderLayer: {"mixing": "restricted", "neighbourhood": 2},
     transformer.Encoder: {},
     variants.PreNormEncoder: {"norm": "pre"},
     transformer.Decoder: {},
@@ -161,7 +155,7 @@ def test_whole_models_have_every_part_replaced():
     def classes(module):
         return {type(module)}.union(*(classes(child) for _, child in module.children()))
 
-    for changes in ({}, {"norm": "pre"}, {"attention": "additive"}, {"mixing": "restricted"}, {"output_bias": True}):
+    for changes in ({}, {"norm": "pre"}, {"output_bias": True}):
         model = accelerate(Transformer(replace(BASE, **changes)))
         assert not classes(model) & {*REPLACEMENTS}
         assert model.source_embedding is model.target_embedding
@@ -240,8 +234,7 @@ def test_projections_are_one_product_of_weights_side_by_side(changes):
         weights = [projection.weight.data for projection in (attention.query, attention.key, attention.value)]
         stacked = kernels_on(model.backend).stacked(weights)
         assert all(np.shares_memory(stacked, weight) for weight in weights)
-    attends = model.config.mixing in ("self-attention", "restricted")
-    in_layers = model.config.decoder_depth + (model.config.encoder_depth if attends else 0)
+    in_layers = model.config.decoder_depth + model.config.encoder_depth
     assert products_of_several(model, source, target) == in_layers + 1  # keys and values of the memory for all layers
     loss, gradients = gradients_of(model, source, target)
     for p in model.parameters():

@@ -18,7 +18,6 @@ CONFIGS = {
     **VARIANTS,
     "start with a zero vector": {"decoder_start": "zero", "output_bias": True, "masked_tokens": (0, 2)},
     "masked tokens": {"masked_tokens": (0, 1, 2, 7), "output_bias": True},
-    "dot products without scale": {"attention": "dot-product"},
 }
 
 
@@ -37,36 +36,10 @@ class Peer:
             .transpose(1, 2)
             for kind, x in (("query", query), ("key", memory), ("value", memory))
         )
-        if self.config.attention == "additive":
-            u = torch.tanh(q[..., :, None, :] + k[..., None, :, :])  # [B, H, T, S, K]
-            scores = (u * self.p[f"{name}.score"][:, None, None, :]).sum(-1)
-        else:
-            scale = 1 if self.config.attention == "dot-product" else math.sqrt(q.shape[-1])
-            scores = q @ k.transpose(-1, -2) / scale
-        if self.config.mixing == "restricted" and "self_attention" in name:
-            distance = torch.arange(q.shape[-2]) - torch.arange(q.shape[-2])[:, None]  # [T, T]
-            before = self.config.neighbourhood - 1 if "decoder" in name else self.config.neighbourhood // 2
-            mask = mask & (-before <= distance) & (distance < self.config.neighbourhood - before)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         p = torch.softmax(scores.masked_fill(~mask, -1e30), dim=-1)
         heads = (p @ v).transpose(1, 2).flatten(2)
         return torch.nn.functional.linear(heads, self.p[f"{name}.output.weight"], self.p[f"{name}.output.bias"])
-
-    def mixing(self, i, x, seen):
-        """The layer of the encoder in which positions see others, of PyTorch's own modules."""
-        kind, width, f = self.config.mixing, self.config.kernel_width, torch.nn.functional
-        name = f"encoder.layers.{i}.mixing"
-        if kind == "recurrent":
-            zeros, start = torch.zeros_like(self.p[f"{name}.bias"]), torch.zeros(1, len(x), x.shape[-1], dtype=x.dtype)
-            gates = f.linear(x, self.p[f"{name}.inputs.weight"], self.p[f"{name}.inputs.bias"])
-            unit = torch.eye(gates.shape[-1], dtype=x.dtype)
-            weights = [unit, self.p[f"{name}.weight"], zeros, self.p[f"{name}.bias"]]
-            return torch._VF.gru(gates, start, weights, True, 1, 0.0, False, False, True)[0]
-        x = f.pad(x.masked_fill(~seen[:, 0, 0, :, None], 0).transpose(1, 2), (width // 2, (width - 1) // 2))
-        weight, bias = self.p[f"{name}.output.weight"], self.p[f"{name}.output.bias"]
-        if kind == "convolutional":
-            return f.conv1d(x, weight.unflatten(1, (width, -1)).transpose(1, 2), bias).transpose(1, 2)
-        alone = f.conv1d(x, self.p[f"{name}.weight"][:, None], groups=x.shape[1]).transpose(1, 2)
-        return f.linear(alone, weight, bias)
 
     def norm(self, name, x):
         weight, bias = self.p[f"{name}.weight"], self.p[f"{name}.bias"]
@@ -114,10 +87,7 @@ class Peer:
         causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
         x, y = self.embed("source", source), self.embed("target", target)
         for i in range(self.config.encoder_depth):
-            if self.config.mixing in ("self-attention", "restricted"):
-                mix = lambda n, z: self.attention(n, z, z, seen)  # noqa: E731
-            else:
-                mix = lambda n, z, i=i: self.mixing(i, z, seen)  # noqa: E731
+            mix = lambda n, z: self.attention(n, z, z, seen)  # noqa: E731
             x = self.sublayer(f"encoder.layers.{i}.self_attention", x, mix)
             x = self.sublayer(f"encoder.layers.{i}.feed_forward", x, self.feed_forward)
         if self.config.norm == "pre":

@@ -27,14 +27,10 @@ VARIANTS = [
     {"embedding_norm": True, "norm": "pre"},
     {"attention_bias": False},
     {"layers": 1, "d_ff": 7},
-    {"mixing": "recurrent"},
-    {"mixing": "convolutional", "kernel_width": 5},
-    {"mixing": "separable-convolutional", "norm": "pre"},
-    {"attention": "dot-product"},
 ]
 
 
-@pytest.mark.parametrize("changes", [*VARIANTS, {"attention": "additive"}, {"mixing": "restricted"}], ids=str)
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_parameters_of_small_models(changes):
     config = replace(SMALL, **changes)
     model = Transformer(config)
@@ -73,10 +69,6 @@ class Products(Observer):
         elif kind == "ScaledDotProductAttention":
             scores = np.prod(self.outputs[0][:-1]) * self.shapes[1][-2]
             self.total += sum(op.flops(self.shapes, self.outputs)) - 11 * scores
-        elif kind == "GRU":
-            self.total += sum(op.flops(self.shapes, self.outputs)) - (6 * self.outputs[0][-1] + 49) * np.prod(
-                self.outputs[0]
-            )  # the gates, and the forward pass again
         else:
             assert kind not in ("Matmul", "Einsum")
 
@@ -95,14 +87,6 @@ def test_operations_are_those_of_the_graph(changes):
     with observe(products):
         ag.cross_entropy(model(source, target), expected).backward()
     assert update_flops(config, 24, 24, length=8) == products.total
-
-
-def test_operations_of_restricted_attention_do_not_grow_with_the_sentence():
-    config = replace(SMALL, mixing="restricted", neighbourhood=8)
-    self_attention = [
-        update_flops(config, 0, 1, n) - update_flops(replace(config, neighbourhood=1), 0, 1, n) for n in (8, 80)
-    ]
-    assert self_attention[0] == self_attention[1] == 3 * 2 * config.layers * 7 * 2 * config.d_model
 
 
 def test_the_papers_way():

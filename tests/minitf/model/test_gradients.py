@@ -9,7 +9,7 @@ import autograd as ag
 from autograd import Tensor, random
 from autograd.testing import check_case, check_example
 from minitf.config.model import BOS, EOS, PAD
-from minitf.model import layers, mixing, transformer
+from minitf.model import layers, transformer
 from minitf.model.layers import Module
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import Transformer, padding_mask
@@ -61,7 +61,7 @@ def test_whole_model_deep(case, proof):
 
 def test_every_layer_has_a_case():
     """A class that holds parameters or calls an op, and is missing here, was forgotten."""
-    known = {name for module in (layers, transformer, mixing) for name, value in vars(module).items()
+    known = {name for module in (layers, transformer) for name, value in vars(module).items()
              if isinstance(value, type) and issubclass(value, Module)}  # fmt: skip
     assert known - {"Module", "Transformer"} == set(LAYERS)
 

@@ -8,12 +8,15 @@ import pytest
 from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.model.mixing import Convolution, Recurrent, SeparableConvolution
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import EncoderLayer
 from minitf.translation.attention_weights import attention_weights
+from studies.tests.load_recipes import load_recipe
 from tests.helpers.small_model import model_with
 
+compared_layers = load_recipe("compared_layers")
+Convolution, Recurrent = compared_layers.Convolution, compared_layers.Recurrent
+SeparableConvolution = compared_layers.SeparableConvolution
 CONFIG = TransformerConfig(vocab_size=9, d_model=8, heads=2, d_ff=12, dropout=0.0)
 ALL = np.ones((1, 1, 1, 9), bool)
 
