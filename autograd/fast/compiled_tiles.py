@@ -22,7 +22,8 @@ from autograd.fast.packed import OUTPUTS
 
 Array = Any
 
-FEATURES = (config.CPU_FEATURES or get_host_cpu_features()).split(",")  # of the processor, as LLVM names them
+FEATURES = (get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES).split(",")
+"""The features of the processor that Numba compiles for, as LLVM names them."""
 LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
 
 f4 = np.float32
