@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 
 Array = NDArray[Any]
+Finder = Callable[[Array, Array, int], tuple[Array, Array, Array]]
+"""`top_tokens`, or what a decoder computes it with."""
 
 
 def top_tokens(logits: Array, barred: Array, count: int) -> tuple[Array, Array, Array]:
     """Find the `count` largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the row.
 
     Barred ids, with -inf, follow if there are too few others.  If the largest logit is not finite, the sum is NaN.
-    `minitf.fast` replaces this function with a kernel.
+    A fast decoder has a `Finder` of its own that does not sort whole rows.
 
     Shapes: logits [R, V], barred bool [V] -> ids int [R, count], values [R, count], [R]; all three on the host
     """
@@ -43,6 +46,7 @@ def most_probable(
     sentences: Array,
     forbidden: tuple[int, ...] = (),
     shortlist: Array | None = None,
+    find: Finder = top_tokens,
 ) -> tuple[Array, Array]:
     """Return the `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
 
@@ -59,7 +63,7 @@ def most_probable(
         barred[list(forbidden)] = True
     else:
         barred = np.isin(shortlist, forbidden)
-    tokens, values, log_total = top_tokens(logits, barred, min(count, logits.shape[1]))
+    tokens, values, log_total = find(logits, barred, min(count, logits.shape[1]))
     _require_numbers(log_total, logits, position, sentences)
     tokens = tokens if shortlist is None else shortlist[tokens]
     # not above 0, however the device rounds: the stop rule relies on that
@@ -74,13 +78,14 @@ def most_probable_next(
     allow_unknown: bool,
     may_end: Array,
     shortlist: Array | None = None,
+    find: Finder = top_tokens,
 ) -> tuple[Array, Array]:
     """`most_probable` among the tokens that search may choose: EOS in the rows of `may_end` only.
 
     Shapes: logits [R, V], sentences [R], may_end bool [R] -> token [R, C], log-probability [R, C] float64
     """
     found = {
-        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end), shortlist)
+        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end), shortlist, find)
         for end in {*may_end.tolist()}
     }
     if len(found) == 1:
@@ -90,10 +95,17 @@ def most_probable_next(
     return np.where(rows, token, other_token), np.where(rows, gained, other_gained)
 
 
-def log_probabilities_of(logits: Array, tokens: Array, position: int, sentences: Array) -> Array:
+def finder_of(decoder: Any) -> Finder:
+    """Return the function that finds the largest logits of a decoder."""
+    return getattr(decoder, "top_tokens", top_tokens)
+
+
+def log_probabilities_of(
+    logits: Array, tokens: Array, position: int, sentences: Array, find: Finder = top_tokens
+) -> Array:
     """log P of one given token in each row.  Shapes: logits [R, V], tokens [R] -> [R] float64"""
     backend = backend_of([logits])
-    log_total = top_tokens(logits, np.zeros(logits.shape[1], bool), 1)[2]
+    log_total = find(logits, np.zeros(logits.shape[1], bool), 1)[2]
     _require_numbers(log_total, logits, position, sentences)
     chosen = backend.to_host(logits[backend.asarray(np.arange(len(tokens))), backend.asarray(tokens)])
     return chosen.astype(np.float64) - log_total

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import Backend
+from minitf.decoding.candidates import finder_of
 from minitf.decoding.decoder import IncrementalState
 from minitf.errors import UserError
 
@@ -34,6 +35,7 @@ class Ensemble:
         self.members = list(members)
         if all(hasattr(member, "compute_batches") for member in self.members):  # fast decoders, on all threads
             self.compute_batches = partial(type(self.members[0]).compute_batches, self)
+        self.top_tokens = finder_of(self.members[0])
         self.readers = list(readers) if readers is not None else [None] * len(self.members)
 
     @property

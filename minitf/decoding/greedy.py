@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
-from minitf.decoding.candidates import most_probable_next
+from minitf.decoding.candidates import finder_of, most_probable_next
 from minitf.decoding.decoder import IncrementalState
 from minitf.decoding.search import (
     BeamSearchConfig,
@@ -34,15 +34,16 @@ def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None =
 
     Shapes: source [B, S] token ids with EOS, padded with PAD
     """
-    config = config or BeamSearchConfig(beam=1)
+    config, decoder = config or BeamSearchConfig(beam=1), decoder_of(model)
 
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
         may_end = config.may_end(position, limits[sentences])
-        token, gained = most_probable_next(logits, 1, position, sentences, config.allow_unknown, may_end)  # [R, 1] each
-        return token[:, 0], gained[:, 0]
+        allowed = config.allow_unknown, may_end
+        token, gained = most_probable_next(logits, 1, position, sentences, *allowed, find=finder_of(decoder))
+        return token[:, 0], gained[:, 0]  # of [R, 1] each
 
     limits = max_lengths(source, config)
-    walks = walk(model, source, limits, choose)
+    walks = walk(decoder, source, limits, choose)
     return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
 
 

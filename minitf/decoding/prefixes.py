@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.candidates import log_probabilities_of
+from minitf.decoding.candidates import Finder, log_probabilities_of
 from minitf.decoding.sentence_errors import SentenceError
 
 Array = NDArray[Any]
@@ -39,7 +39,7 @@ def checked_prefixes(prefixes: Prefixes, max_length: Array) -> list[list[int]]:
 
 
 def force_prefixes(
-    token: Array, gained: Array, logits: Array, prefixes: Prefixes, sentences: Array, position: int
+    token: Array, gained: Array, logits: Array, prefixes: Prefixes, sentences: Array, position: int, find: Finder
 ) -> None:
     """Make a prefix's token at this position, if it has one, the only candidate of every beam, in place.
 
@@ -50,5 +50,5 @@ def force_prefixes(
         if position <= len(prefix):
             rows = slice(b * N, (b + 1) * N)
             token[rows, 0] = forced = np.full(N, prefix[position - 1])
-            gained[rows, 0] = log_probabilities_of(logits[rows], forced, position, sentences[rows])
+            gained[rows, 0] = log_probabilities_of(logits[rows], forced, position, sentences[rows], find)
             gained[rows, 1:] = -np.inf

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from autograd.backend import backend_of
 from minitf.config.model import PAD
-from minitf.decoding.candidates import log_probabilities_of, never_produced
+from minitf.decoding.candidates import finder_of, log_probabilities_of, never_produced
 from minitf.decoding.greedy import walk
 from minitf.decoding.prefixes import Prefixes, checked_prefixes
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
     Model,
+    decoder_of,
     hypothesis_of,
     max_lengths,
 )
@@ -68,7 +69,7 @@ def sample(
     Shapes: source [B, S] token ids with EOS, padded with PAD
     """
     config, sampling = config or BeamSearchConfig(), sampling or SamplingConfig()
-    n = config.n_best
+    n, decoder = config.n_best, decoder_of(model)
     limits = max_lengths(source, config)
     forced = checked_prefixes(prefixes, limits) if prefixes is not None else [[] for _ in source]
     generators = [_generator(sampling.seed, draw, row[row != PAD].tolist()) for row in source for draw in range(n)]
@@ -85,9 +86,9 @@ def sample(
                 never = list(never_produced(config.allow_unknown, may_end[place]))
                 probabilities = distribution(host_logits[place], sampling, never)
                 chosen[place] = _draw(probabilities, generators[row].random())
-        return chosen, log_probabilities_of(logits, chosen, position, rows // n)
+        return chosen, log_probabilities_of(logits, chosen, position, rows // n, finder_of(decoder))
 
-    walks = walk(model, source.repeat(n, axis=0), limits.repeat(n), choose)
+    walks = walk(decoder, source.repeat(n, axis=0), limits.repeat(n), choose)
     drawn = [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
     return [sorted(drawn[i : i + n], key=lambda each: -each.score) for i in range(0, len(drawn), n)]
 

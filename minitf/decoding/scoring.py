@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import EOS
-from minitf.decoding.candidates import log_probabilities_of
+from minitf.decoding.candidates import finder_of, log_probabilities_of
 from minitf.decoding.greedy import walk
-from minitf.decoding.search import Model
+from minitf.decoding.search import Model, decoder_of
 
 Array = NDArray[Any]
 
@@ -29,9 +29,11 @@ def score_targets(model: Model, source: Array, targets: Sequence[Sequence[int]])
     if empty:
         raise ValueError(f"target {empty[0]} has no token; give it at least EOS={EOS}")
 
+    decoder = decoder_of(model)
+
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
         given = np.array([targets[sentence][position - 1] for sentence in sentences])
-        return given, log_probabilities_of(logits, given, position, sentences)
+        return given, log_probabilities_of(logits, given, position, sentences, finder_of(decoder))
 
-    walks = walk(model, source, np.array([len(target) for target in targets]), choose)
+    walks = walk(decoder, source, np.array([len(target) for target in targets]), choose)
     return [gained for _, gained in walks]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.candidates import at_places, most_probable_next
+from minitf.decoding.candidates import Finder, at_places, finder_of, most_probable_next
 from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
 from minitf.decoding.prefixes import Prefixes, checked_prefixes, force_prefixes
 from minitf.decoding.sentence_errors import dead_end
@@ -202,7 +202,7 @@ def beam_search(
     while True:
         position += 1
         logits = decoder.decode_step(beams.newest, state)  # [B × N, V]
-        candidates = _best_candidates(logits, beams, config, position, shortlist)
+        candidates = _best_candidates(logits, beams, config, position, finder_of(decoder), shortlist)
         _collect_finished(beams, candidates, config)
         rows = _extend(beams, candidates, config)  # [B, N] row that each alive hypothesis continues
         done = _is_done(beams, config, position)  # [B]
@@ -250,7 +250,7 @@ def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
 
 
 def _best_candidates(
-    logits: Array, beams: Beams, config: BeamSearchConfig, position: int, shortlist: Array | None = None
+    logits: Array, beams: Beams, config: BeamSearchConfig, position: int, find: Finder, shortlist: Array | None
 ) -> Candidates:
     """Return the best continuations of each sentence; of equal ones, that of the lower beam, then the lower token id.
 
@@ -261,11 +261,11 @@ def _best_candidates(
     sentences = np.repeat(beams.sentence, N)  # [B × N]
     may_end = config.may_end(position, beams.max_length.repeat(N))  # [B × N]
     token, gained = most_probable_next(
-        logits, config.candidates, position, sentences, config.allow_unknown, may_end, shortlist
+        logits, config.candidates, position, sentences, config.allow_unknown, may_end, shortlist, find
     )  # [B × N, C] each
     C = token.shape[1]
     if any(beams.prefix):
-        force_prefixes(token, gained, logits, beams.prefix, sentences, position)
+        force_prefixes(token, gained, logits, beams.prefix, sentences, position, find)
     total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
 
     if N == 1:  # in order already

@@ -17,7 +17,6 @@ import numpy as np
 from autograd.fast import cpu_kernels, kernels_of, thread_count
 from autograd.fast.threads import blocks_of
 from autograd.safety import last_change, now
-from minitf.decoding import candidates
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.array_layers import ArrayAttention, ArrayTransformer, Product, RecordingAttention, matrices, on_arrays
@@ -56,7 +55,6 @@ class InferenceTransformer(TransformerDecoder):
     def __init__(self, model: Transformer, *, packed: str | None = None):
         """Raises: ValueError for `packed` with a model that is not on the CPU in float32, or kernels without it"""
         super().__init__(model)
-        candidates.top_tokens = top_tokens  # in every search from now on
         self.config, self.packed = model.config, packed
         self._parameters = model.parameters()
         self._load()
@@ -147,6 +145,10 @@ class InferenceTransformer(TransformerDecoder):
         state.end_step()
         return state.output(x.reshape(len(tokens), x.shape[2]))
 
+    def top_tokens(self, logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""
+        return self.kernels.top_tokens(logits, self.kernels.asarray(barred), count)
+
     def attention_weights(self, source: Array, target: Array) -> tuple[list[list[Array]], Array]:
         """Decode a given target; return the weights in each layer of the encoder, of the decoder, of its attention to
         the source, and what logits are made of.
@@ -216,9 +218,3 @@ def _threads(decoder: Any, rows: int) -> int:
         return thread_count() or 1
     least = WORTH_SHARING[cpu_kernels().kernels]
     return (thread_count() or 1) if rows * decoder.weights_of_a_step >= least else 1
-
-
-def top_tokens(logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""
-    kernels = kernels_of([logits])
-    return kernels.top_tokens(logits, kernels.asarray(barred), count)

@@ -53,7 +53,7 @@ class _Stoppable:
 
     def __init__(self, decoder: Any, stopped: threading.Event):
         self.decoder, self.stopped = decoder, stopped
-        self.start_decoding = decoder.start_decoding
+        self.start_decoding, self.top_tokens = decoder.start_decoding, decoder.top_tokens
 
     def search(self, *arguments: Any) -> Any:
         if self.stopped.is_set():
