@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from additions.parsing.parser import Parser as Parser
     from minitf.config import OptimizerConfig as OptimizerConfig
     from minitf.config import RunConfig as RunConfig
     from minitf.config import TransformerConfig as TransformerConfig
@@ -30,7 +29,6 @@ _MODULES = {
     "Adam": "minitf.training.optim",
     "BeamSearchConfig": "minitf.decoding.search",
     "OptimizerConfig": "minitf.config",
-    "Parser": "additions.parsing.parser",
     "RunConfig": "minitf.config",
     "Transformer": "minitf.model.transformer",
     "TransformerConfig": "minitf.config",

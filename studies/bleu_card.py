@@ -1,7 +1,6 @@
 """The BLEU card: every score that is commonly called the BLEU of an output, and which of them may be compared.
 
-    minitf bleu output.de reference.de
-    minitf bleu output.de reference.de --language de --json
+    python -m studies.bleu_card output.de reference.de --language de
 
 One output can differ by two points between definitions, so each score stands beside its signature and its 95 %
 bootstrap confidence interval.
@@ -11,13 +10,16 @@ Source: section 6; Post 2018 (signatures); Koehn 2004 (bootstrap)
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from minitf.data.text import read_lines
 from minitf.evaluation.metrics import bleu, check_lines, sacrebleu_metrics
 
 RESAMPLES = 1000
@@ -181,3 +183,22 @@ def replace_unicode_punctuation(line: str) -> str:
 def split_compounds(line: str) -> str:
     """`Karl-Marx-Allee` -> `Karl ##AT##-##AT## Marx ##AT##-##AT## Allee`, as the paper's BLEU does on both sides."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
+
+
+def main() -> None:
+    """Read the two files and print all BLEU scores."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("hypotheses", type=Path, metavar="OUTPUT", help="translations, one per line")
+    parser.add_argument("references", type=Path, metavar="REFERENCE", help="reference translations")
+    parser.add_argument(
+        "--language", choices=("de", "en", "fr"), default="de", help="of both files, for the paper's tokenization"
+    )
+    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="number of bootstrap samples")
+    given = parser.parse_args()
+    hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))
+    figures = bleu_card(hypotheses, references, given.language, given.resamples)
+    print(render(figures, looks_tokenized(references)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,23 +1,18 @@
 """The cases of ops, layers and models: they reach every op and are what they promise; their command and its page."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autograd import Op, Tensor, apply, no_grad
+from autograd import Op, Tensor, no_grad
 from autograd.gradcheck import GradcheckError
 from autograd.observers import Observer, observe
-from autograd.testing import Case, Example
-from tests.cases import __main__ as command
 from tests.cases import all_cases, cases_for
 from tests.cases.__main__ import main
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
-from tests.cases.table import Row, check_cases, summary
 
 PAGE = Path(__file__).parent.parent / "docs" / "gradient-tables.md"
 HOW_TO = PAGE.with_name("gradient-checks.md")
@@ -43,11 +38,6 @@ def test_cases_run_the_op_they_name():
         assert case.op in seen, str(case)
 
 
-def test_cases_have_names_of_their_own():
-    names = [str(case) for case in all_cases()]
-    assert len(set(names)) == len(names)
-
-
 def test_make_is_repeatable_and_gives_float64():
     for case in all_cases():
         (_, first), (_, again) = (case.make(np.random.default_rng(3)) for _ in range(2))
@@ -65,13 +55,6 @@ def test_different_generators_give_different_examples():
         arrays = [case.make(np.random.default_rng(seed))[1] for seed in range(10)]
         if arrays[0][0].size:
             assert any(x[0].shape != arrays[0][0].shape or (x[0] != arrays[0][0]).any() for x in arrays), str(case)
-
-
-def test_some_arrays_are_not_contiguous():
-    some = [case.make(np.random.default_rng(seed))[1][0] for case in cases_for("Linear") for seed in range(20)]
-    assert any(not x.flags.c_contiguous and not x.flags.f_contiguous for x in some)
-    assert any(x.flags.f_contiguous and not x.flags.c_contiguous for x in some)
-    assert any(min(x.strides) < 0 for x in some if x.size)
 
 
 class FlopCounts(Observer):
@@ -107,33 +90,6 @@ def test_flop_counts(op):
 # ---- Tables ----
 
 
-def broken(forward, backward):
-    def run(self, x):
-        self.save(x)
-        return forward(x)
-
-    return lambda x: apply(type("Broken", (Op,), {"forward": run, "backward": backward}), x)
-
-
-def test_rows_and_summary():
-    def case(name, backward):
-        return Case("Sine", name, lambda rng: Example(broken(np.sin, backward), [rng.standard_normal(2)]))
-
-    good = case("good", lambda self, g: g * np.cos(self.saved[0]))
-    bad = case("bad", lambda self, g: g)
-    stops = case("stops", lambda self, g: g.no_such_thing)
-    row = check_cases("Sine", [good], 3)
-    assert (row.cases, row.examples, row.failures) == (1, 3, [])
-    assert summary([row], "ops").startswith("1 ops, 1 cases, 3 examples; worst error ")
-    row = check_cases("Sine", [bad, stops, good], 2)
-    assert (row.cases, row.examples) == (3, 2)
-    assert [failure.split(":")[1] for failure in row.failures] == [" bad (example 0)", " stops (example 0)"]
-    assert "AttributeError" in row.failures[1]
-    assert str(row).endswith("FAILED")
-    assert summary([row, Row("Other", 1)], "ops") == "FAILED: 1 of 2 ops: Sine"
-    assert check_cases("Forgotten", [], 2).failures == ["Forgotten has no case: @register one in tests/cases/ops"]
-
-
 # ---- The command and its page ----
 
 
@@ -154,15 +110,6 @@ def test_the_command_finds_a_broken_op(capsys, monkeypatch):
     assert lines[-1] == "FAILED: 1 of 2 ops: Tanh"
 
 
-def test_the_command_misses_an_op_without_a_case(capsys, monkeypatch):
-    class Forgotten(Op):
-        pass
-
-    monkeypatch.setitem(Op.registry, "Forgotten", Forgotten)
-    assert main(["--ops", "Forgotten"]) == 1
-    assert "Forgotten has no case" in capsys.readouterr().out
-
-
 def test_the_command_errors(capsys):
     assert main(["--ops", "Rellu"]) == 2
     assert capsys.readouterr().err == "error: there is no op 'Rellu'; did you mean Relu or Gelu or LinearRelu?\n"
@@ -171,16 +118,6 @@ def test_the_command_errors(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["--examples", "0"])
     assert "'0' is not a whole number of at least 1" in capsys.readouterr().err
-
-
-@pytest.mark.heavy
-def test_runs_as_a_module():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.cases", "--ops", "Add", "--examples", "1"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    assert done.stdout.splitlines()[-1].startswith("1 ops, 6 cases")
 
 
 def test_the_page_is_up_to_date():
@@ -208,31 +145,3 @@ def test_the_page_on_gradient_checks_works():
     np.testing.assert_allclose(
         [float(x) for x in re.findall(number, shown)], [float(x) for x in re.findall(number, str(caught.value))], 1e-6
     )
-
-
-def test_the_command_writes_its_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "LAYERS", {"LayerNorm": LAYERS["LayerNorm"]})
-    monkeypatch.setattr(command, "MODELS", {})
-    monkeypatch.setattr(Op, "registry", {"Relu": Op.registry["Relu"]})
-    page = tmp_path / "page.md"
-    assert main(["--examples", "1", "--write", str(page)]) == 0
-    text = page.read_text(encoding="utf-8")
-    assert "| Relu | 3 | 3 | < 1e-" in text
-    assert "| LayerNorm | 1 | 1 |" in text
-    assert "--examples 1 --seed 0 --write docs/gradient-tables.md" in text
-    assert "1 ops, 3 cases, 3 examples" in capsys.readouterr().out
-    assert main(["--examples", "1", "--write", str(tmp_path / "no" / "page.md")]) == 2
-    assert "error: cannot write" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        main(["--ops", "Relu", "--write", str(page)])
-
-
-def test_the_command_fails_and_writes_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "LAYERS", {})
-    monkeypatch.setattr(command, "MODELS", {})
-    monkeypatch.setattr(Op, "registry", {"Tanh": Op.registry["Tanh"]})
-    monkeypatch.setattr(Op.registry["Tanh"], "backward", lambda self, g: g)
-    page = tmp_path / "page.md"
-    assert main(["--examples", "1", "--write", str(page)]) == 1
-    assert not page.exists()
-    assert "FAILED: 1 of 1 ops: Tanh" in capsys.readouterr().out

@@ -79,12 +79,3 @@ def test_a_release_names_its_packages_and_has_checksums(tmp_path):
     assert dependencies["ref"] == project["purl"]
     direct = {Requirement(each).name for each in PROJECT["project"]["dependencies"]}
     assert {each.split("/")[1].split("@")[0] for each in dependencies["dependsOn"]} == direct
-
-
-def test_files_of_two_releases_are_refused(tmp_path):
-    for version in ("1.2.3", "1.2.4"):
-        (tmp_path / f"minitf_transformer-{version}.tar.gz").touch()
-    done = write_release_files(tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert "holds the files of 2 releases" in done.stderr

@@ -1,4 +1,4 @@
-"""The rooms of `minitf/` and `autograd/`: imports go down the floors, in no circle, and stand at the top of files."""
+"""The rooms of `minitf/` and `autograd/`: imports go down the floors, in no circle."""
 
 import ast
 import functools
@@ -30,53 +30,6 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
-# imported where they are used
-OPTIONAL = {
-    "huggingface_hub", "cuda", "cupy", "cupy_backends", "matplotlib", "mpi4py", "ml_dtypes", "hypothesis", "torch",
-}  # fmt: skip
-LATE = {  # why imports stand inside functions: "file: function"
-    "start-up: public names and commands are imported when they are used": {
-        "autograd/__init__.py: __getattr__",
-        "minitf/__init__.py: __getattr__",
-        "minitf/__main__.py: main",
-        "minitf/app/arguments.py: function_of",
-        "minitf/app/completion.py: main",
-    },
-    "start-up: --help and wrong flags are answered without NumPy": {
-        "minitf/app/corpora.py: presets",
-        "minitf/app/models.py: export_model",
-        "minitf/app/models.py: import_model",
-        "minitf/app/models.py: pack",
-        "minitf/app/models.py: shortlist",
-        "minitf/app/score.py: bleu",
-        "minitf/app/train.py: main",
-        "minitf/app/train.py: read_train_args",
-        "minitf/app/train.py: train_run",
-        "minitf/app/translate.py: main",
-        "minitf/system/environment.py: environment_facts",
-        "minitf/system/process.py: set_up_device",
-    },
-    "start-up: libraries that not every command needs": {
-        "autograd/fast/numpy_products.py: _computes_rows_alike",
-        "autograd/fast/numpy_products.py: _has_small_kernels",
-        "autograd/fast/threads.py: set_threads",
-        "autograd/fast/devices.py: set_kernels",
-        "autograd/fast/devices.py: set_precision",
-        "minitf/fast/decoder.py: compiled_search",
-        "minitf/evaluation/metrics.py: sacrebleu_metrics",
-        "minitf/system/writing.py: locked",
-    },
-    "start-up: the checker is imported with the first check": {
-        "autograd/gradcheck/__init__.py: __getattr__",
-        "autograd/gradcheck/__init__.py: gradcheck",
-    },
-    "needs Hypothesis": {"autograd/testing.py: __getattr__"},
-    "needs CuPy": {
-        "autograd/fast/devices.py: make_gpu_backend",
-    },
-    "only at a terminal": {"minitf/app/typed_lines.py: typed_lines"},
-    "Unix only": {"minitf/parallel/rendezvous.py: own_addresses"},
-}
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
 
 
@@ -152,19 +105,3 @@ def test_engine_knows_nothing_of_transformers():
 def test_no_file_imports_itself_in_a_circle():
     graph = {module_of(path): imports_of(path) for path in FILES}
     tuple(TopologicalSorter(graph).static_order())  # raises CycleError, which names the files
-
-
-def is_late(node: ast.AST) -> bool:
-    """Does a function import a module that is not optional, or one by its name?"""
-    calls = {ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
-    return bool({name.split(".")[0] for name in imports_in(node)} - OPTIONAL or calls & {"import_module", "__import__"})
-
-
-def test_imports_inside_functions_have_a_reason():
-    found = {
-        f"{path.relative_to(ROOT)}: {node.name}"
-        for path in FILES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef) and is_late(node)
-    }
-    assert found == set().union(*LATE.values())

@@ -1,15 +1,11 @@
 """What a type checker tells users: nothing of a right program, and the line of each wrong call."""
 
-import inspect
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-import autograd as ag
 
 pytest.importorskip("mypy", reason="mypy is not installed: pip install '.[dev]'")
 ROOT = Path(__file__).parent.parent
@@ -68,12 +64,8 @@ def translated(run: str) -> list[str]:
 '''
 WRONG = {  # a line of the program, the line in its place, and what mypy must say of it
     "a misspelt method": ("loss.backward()", "loss.bakward()", 'has no attribute "bakward"'),
-    "a misspelt function": ("ag.relu(", "ag.rleu(", 'has no attribute "rleu"'),
     "text for a tensor": ("ag.mean(weight * weight)", 'ag.mean("weight")', 'to "mean" has incompatible type "str"'),
     "an argument that there is not": ("label_smoothing=0.1", "smoothing=0.1", "cross_entropy"),
-    "a reduction that there is not": ("label_smoothing=0.1", 'reduction="max"', "cross_entropy"),
-    "a shape of text": (".reshape(4, -1)", '.reshape(4, "-1")', 'to "reshape" of "Tensor" has incompatible type "str"'),
-    "an operand of text": ("x @ weight + 1.0", 'x @ weight + "1"', "Unsupported operand types"),
     "an array for a tensor": (
         "ag.Tensor(rng.standard_normal((4, 3))), weight",
         "rng.standard_normal((4, 3)), weight",
@@ -84,16 +76,8 @@ WRONG = {  # a line of the program, the line in its place, and what mypy must sa
         "assert",
         'Item "None" of "Tensor | None" has no attribute "numpy"',
     ),
-    "a tensor for an array": ("gradient.numpy().shape", "gradient.numpy().sape", "sape"),
     "a field that there is not": ("layers=1", "layer=1", "TransformerConfig"),
-    "a field of another type": ("warmup_steps=10", 'warmup_steps="10"', "incompatible type"),
-    "a name that minitf has not": ("Adam, OptimizerConfig", "Adan, OptimizerConfig", "Adan"),
     "a setting that there is not": ("beam=4", "bean=4", "translate"),
-    "text for lines": (
-        '.translate(["a house"], beam=4)',
-        ".translate(3)",
-        'No overload variant of "translate" of "Translator"',
-    ),
     "a result of another type": ("-> list[str]:", "-> str:", "Incompatible return value type"),
 }
 
@@ -128,21 +112,3 @@ def test_mypy_accepts_a_right_program_and_finds_each_wrong_call(tmp_path):
 def test_the_program_runs(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], cwd=tmp_path, env=environment, check=True)
-
-
-UNTYPED = {
-    "gradcheck": {"inputs"},
-    "getitem": {"index"},
-    "apply": {"parameters"},
-    "vjp": {"primals"},  # nested as one likes
-    "hvp": {"x", "v", "return"},
-}
-
-
-@pytest.mark.parametrize("name", [name for name in ag.__all__ if inspect.isfunction(getattr(ag, name))])
-def test_every_function_of_autograd_is_typed(name):
-    signature = inspect.signature(getattr(ag, name))
-    typed = {each.name: each.annotation for each in signature.parameters.values()}
-    typed["return"] = signature.return_annotation
-    missing = (inspect.Parameter.empty, Any, "Any")
-    assert {each for each, annotation in typed.items() if annotation in missing} == UNTYPED.get(name, set())

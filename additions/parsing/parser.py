@@ -100,6 +100,10 @@ class Parser:
         share = f"{self.repaired:,} of {self.parsed:,} outputs were not trees"
         return f"{share} and were repaired: {self.repairs}" if self.repaired else share
 
+    def warning(self) -> str:
+        """Return the summary if an output was repaired, else nothing."""
+        return self.summary() if self.repaired else ""
+
     def _tree(self, words: list[str], output: str) -> Tree | None:
         if not words:
             return None

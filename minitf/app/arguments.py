@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from minitf.system.environment import VERSION
-
-
-def function_of(place: str) -> Callable[[Sequence[str]], int | None]:
-    """Import the function of a command.  place: as in `commands.GROUPS`, in minitf.app or in an addition"""
-    module, _, function = place.rpartition(".")
-    return getattr(import_module(module if module.startswith("additions.") else f"minitf.app.{module}"), function)
 
 
 def version() -> str:

@@ -6,10 +6,13 @@ respond immediately. All other imports are at the top of their files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 
-from minitf.app.arguments import function_of, version
+from minitf.app.arguments import version
 from minitf.errors import UserError, nearest, shortened
+from minitf.system.plugins import load, registered
 from minitf.system.process import require_numpy, uninterrupted
 
 GROUPS = {
@@ -24,40 +27,60 @@ GROUPS = {
         "translate": ("translate.main", "translate or parse text with a trained run"),
         "shortlist": ("models.shortlist", "estimate translations of vocabulary pieces, for translate --shortlist"),
         "pack": ("models.pack", "copy the files that a run needs to translate or to be resumed elsewhere"),
-        "page": ("additions.pages.commands.page", "write a trained model as a page that translates in a browser"),
+        "page": ("additions.pages", "write a trained model as a page that translates in a browser"),
     },
     "Evaluate and inspect": {
-        "bleu": (
-            "score.bleu",
-            "score translations: seven definitions of BLEU, with signatures and confidence intervals",
-        ),
-        "parse": ("score.parse", "score trees like EVALB, tokenize text, write the built-in treebank"),
-        "attention": (
-            "additions.pages.commands.attention",
-            "write attention weights as an interactive page or a figure",
-        ),
-        "report": ("additions.pages.commands.report", "write report.html, the learning curves of a run"),
-        "step": ("additions.pages.commands.step", "write step.html, an interactive page of one training step"),
+        "bleu": ("score.main", "score translations: BLEU and chrF of sacreBLEU, with their signatures"),
+        "parse": ("additions.parsing", "score trees like EVALB, tokenize text, write the built-in treebank"),
+        "attention": ("additions.pages", "write attention weights as an interactive page or a figure"),
+        "report": ("additions.pages", "write report.html, the learning curves of a run"),
+        "step": ("additions.pages", "write step.html, an interactive page of one training step"),
     },
     "Models of other programs": {
         "import": (
-            "models.import_model",
+            "additions.interchange",
             "import a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2",
         ),
-        "export": ("models.export_model", "export a run to CTranslate2, Marian or Hugging Face"),
+        "export": ("additions.interchange", "export a run to CTranslate2, Marian or Hugging Face"),
     },
     "Learn, and shell completion": {
         "learn": (
-            "additions.course.commands.main",
+            "additions.course",
             "exercises: write backward passes and have them checked, find bugs",
         ),
         "completion": ("completion.main", "print a completion script for bash and zsh"),
     },
 }
-"""The commands, grouped by purpose: the function of each command, in a module of this package, and its description."""
+"""The commands, grouped by purpose, each with its description and its function, in a module of this package, or the
+addition that registers it as an entry point of the group `minitf.commands`."""
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn", "completion")
 """Commands that never import NumPy, or only after parsing their arguments."""
+
+
+def function_of(name: str) -> Callable[[Sequence[str]], int | None]:
+    """Import the function of a command.  Raises: UserError if its addition is not installed"""
+    place = COMMANDS[name][0] if name in COMMANDS else ""
+    if place.startswith("additions.") or not place:
+        return load("minitf.commands", name, f"minitf {name}", place)
+    module, _, function = place.partition(".")
+    return getattr(import_module(f"minitf.app.{module}"), function)
+
+
+def print_help() -> None:
+    """Print the commands that are installed."""
+    found = registered("minitf.commands")
+    print("usage: minitf COMMAND [arguments]; minitf COMMAND --help describes the arguments")
+    others = {name: ("", f"registered by {entry.module}") for name, entry in found.items() if name not in COMMANDS}
+    for group, commands in {**GROUPS, "Others": others}.items():
+        installed = {
+            name: about
+            for name, (place, about) in commands.items()
+            if not place.startswith("additions.") or (name in found and find_spec(place))
+        }
+        if installed:
+            print(f"\n{group}")
+            print("\n".join(f"  {name:10} {about}" for name, about in installed.items()))
 
 
 def main(argv: Sequence[str]) -> int | None:
@@ -69,17 +92,14 @@ def main(argv: Sequence[str]) -> int | None:
         raise UserError(f"give a command: {', '.join(COMMANDS)}; minitf --help describes them")
     name, *rest = argv
     if name in ("-h", "--help"):
-        print("usage: minitf COMMAND [arguments]; minitf COMMAND --help describes the arguments")
-        for group, commands in GROUPS.items():
-            print(f"\n{group}")
-            print("\n".join(f"  {name:10} {about}" for name, (_, about) in commands.items()))
+        print_help()
     elif name == "--version":
         print(version())
-    elif name in COMMANDS:
+    elif name in COMMANDS or name in registered("minitf.commands"):
         if name not in WITHOUT_NUMPY:
             require_numpy()
         with uninterrupted():
-            command = function_of(COMMANDS[name][0])
+            command = function_of(name)
         return command(rest)
     else:
         raise UserError(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 
-from minitf.app.arguments import function_of
 from minitf.app.command_line import ArgumentParser
+from minitf.errors import UserError
 
 SCRIPT = """\
 _minitf() {{
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
     parser.parse_args(argv)
     from minitf.app.commands import COMMANDS  # which names this module
 
-    print(script({name: flags_of_command(function) for name, (function, _) in COMMANDS.items()}), end="")
+    print(script({name: flags_of_command(name) for name in COMMANDS}), end="")
 
 
 def script(flags: Mapping[str, Sequence[str]]) -> str:
@@ -43,13 +43,23 @@ def script(flags: Mapping[str, Sequence[str]]) -> str:
     return SCRIPT.format(cases="\n".join(cases), commands=" ".join(flags))
 
 
-def flags_of_command(function: str) -> list[str]:
-    """List the flags in the help of a command.  function: as in `COMMANDS`"""
-    if function == "completion.main":
+def flags_of_command(name: str) -> list[str]:
+    """List the flags in the help of a command; none if its addition is not installed."""
+    from minitf.app.commands import function_of
+
+    if name == "completion":
         return ["--help"]
-    command = function_of(function)
+    try:
+        return flags_of(function_of(name), [["--help"]])
+    except UserError:
+        return []
+
+
+def flags_of(command: Callable[[Sequence[str]], object], helps: Sequence[Sequence[str]]) -> list[str]:
+    """List the flags in what a command prints for each of `helps`."""
     printed = io.StringIO()
-    with redirect_stdout(printed), suppress(SystemExit):
-        command(["--help"])
+    for words in helps:
+        with redirect_stdout(printed), suppress(SystemExit):
+            command(words)
     entries = re.findall(r"^  (-\S.*?)(?:  |$)", printed.getvalue(), re.MULTILINE)  # what stands left of the texts
     return sorted(set(re.findall(r"--[a-z][\w.-]*", " ".join(entries))))

@@ -1,132 +1,34 @@
-"""`minitf bleu` and `minitf parse`: score translations and trees, tokenize text, write the built-in treebank."""
+"""`minitf bleu`: score translations."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from additions.parsing.evalb import Parameters, read_parameters, score_trees
-from additions.parsing.trees import tokenize
-from minitf.app.arguments import add_options_of
 from minitf.app.command_line import ArgumentParser
-from minitf.corpora.built_in import built_in_treebank, write_treebank
-from minitf.data.text import lines_of, read_lines
-from minitf.errors import UserError
-from minitf.system.process import say, uninterrupted
-
-# ---- minitf bleu OUTPUT REFERENCE ----
+from minitf.data.text import read_lines
+from minitf.evaluation.metrics import TOKENIZERS, bleu, chrf, exact_match
 
 
-def bleu(argv: Sequence[str]) -> None:
-    """Read the two files and print all BLEU scores."""
-    given = bleu_parser().parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from studies.bleu_card import bleu_card, looks_tokenized, render
-    if given.resamples < 1:
-        raise UserError(f"--resamples {given.resamples} is too small for an interval; choose 1 or more, such as 1000")
+def main(argv: Sequence[str]) -> None:
+    """Read the two files and print their scores."""
+    given = score_parser().parse_args(argv)
     hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))
-    figures = bleu_card(hypotheses, references, given.language, given.resamples)
-    if given.json:
-        print(json.dumps(list(map(asdict, figures)), indent=2))
-    else:
-        print(render(figures, looks_tokenized(references)))
+    print(bleu(hypotheses, references, lowercase=given.lowercase, tokenize=given.tokenize))
+    print(chrf(hypotheses, references))
+    print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines")
 
 
-def bleu_parser() -> ArgumentParser:
+def score_parser() -> ArgumentParser:
     """Return the argument parser of `minitf bleu`."""
     parser = ArgumentParser(
         prog="minitf bleu",
-        description="Score translations with every definition of BLEU, with signatures and confidence intervals.",
+        description="Score translations with BLEU and chrF of sacreBLEU. Only scores of one signature can be compared.",
     )
     parser.add_argument("hypotheses", type=Path, metavar="OUTPUT", help="translations, one per line")
     parser.add_argument("references", type=Path, metavar="REFERENCE", help="reference translations")
     parser.add_argument(
-        "--language",
-        choices=("de", "en", "fr"),
-        default="de",
-        help="language of both files, for the tokenization of the paper's BLEU (default: de)",
+        "--tokenize", choices=TOKENIZERS, default="13a", help="tokenizer of sacreBLEU (default: %(default)s)"
     )
-    parser.add_argument(
-        "--resamples", type=int, default=1000, metavar="N", help="number of bootstrap samples (default: 1000)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
-    return parser
-
-
-# ---- minitf parse evalb GOLD TEST, … treebank FOLDER, … tokenize ----
-
-
-ABOUT = """\
-Constituency parsing as translation (section 6.3). Training and parsing use the commands for translation:
-
-    minitf train --preset parsing-tiny                             the built-in treebank, in minutes
-    minitf train --preset parsing-small --parsing.trees TREES      your own treebank, in brackets
-    minitf translate RUN < sentences.txt > trees.txt               input: words separated by spaces; output: trees
-"""
-
-
-def parse(argv: Sequence[str]) -> None:
-    """Run the subcommand named by the first word."""
-    options = vars(_parse_parser().parse_args(argv))
-    options.pop("work")(**options)
-
-
-def evalb(gold: str, test: str, parameters: str | None, summary: bool) -> None:
-    """Score trees, and print the table and summary of EVALB."""
-    rules = Parameters() if parameters is None else read_parameters(parameters)
-    report = score_trees(read_lines(gold), read_lines(test), rules)
-    for row in report.scores:
-        if row.fault:
-            say(f"{row.number} : {row.fault}")
-    print(report.all if summary else report)
-
-
-def write_built_in(folder: str, show: int, **sizes: int) -> None:
-    """Write the built-in treebank, and print some of its trees."""
-    treebank = built_in_treebank(**sizes)
-    write_treebank(folder, treebank)
-    counts = f"{len(treebank.train):,} training, {len(treebank.valid):,} validation, {len(treebank.test):,} test trees"
-    print(f"{folder}: {counts}")
-    for tree in treebank.train[:show]:
-        print(f"\n{tree}")
-
-
-def split_words() -> None:
-    """Print each line of standard input with spaces between its words."""
-    if sys.stdin is None:
-        raise UserError("standard input is closed; give it the text")
-    for line in lines_of(sys.stdin.buffer, "standard input"):
-        print(" ".join(tokenize(line)), flush=True)
-
-
-def _parse_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="minitf parse", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    one = commands.add_parser("evalb", help="score trees against gold trees, like EVALB")
-    one.add_argument("gold", help="gold trees, one per line")
-    one.add_argument("test", help="the parser's trees of the same sentences, one per line; an empty line is not a tree")
-    one.add_argument("-p", "--parameters", metavar="FILE", help="EVALB's parameter file (default: as in COLLINS.prm)")
-    one.add_argument("--summary", action="store_true", help="print only the scores over all sentences")
-    one.set_defaults(work=evalb)
-
-    one = commands.add_parser("treebank", help="write the built-in treebank to a directory")
-    one.add_argument("folder", help="directory for train.mrg, valid.mrg and test.mrg; existing files are replaced")
-    helps = {
-        "train_trees": "training trees",
-        "valid_trees": "held-out trees for validation",
-        "test_trees": "held-out trees for the final score",
-    }
-    add_options_of(one, built_in_treebank, helps)
-    one.add_argument("--show", type=int, default=5, metavar="N", help="number of trees to print (default 5)")
-    one.set_defaults(work=write_built_in)
-
-    one = commands.add_parser("tokenize", help="separate the words of standard input by spaces, as in treebanks")
-    one.set_defaults(work=split_words)
+    parser.add_argument("--lowercase", action="store_true", help="ignore case")
     return parser

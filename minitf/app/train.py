@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
@@ -21,6 +21,7 @@ from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, is_worker, rank_zero_output
 from minitf.system.files import os_errors_explained
+from minitf.system.plugins import load_or_none
 from minitf.system.process import StopRequest, program, say, say_warnings, shell_command, silent, uninterrupted
 from minitf.system.progress import Progress
 
@@ -57,11 +58,10 @@ def main(argv: Sequence[str], fields: Mapping[str, Any] | None = None) -> int:
 def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *, quiet: bool = False) -> int:
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     with uninterrupted():
-        from additions.pages.run_page import RunReport
-        from additions.parsing.final_tree_scores import score_trees
         from minitf.run.final_scores import score_translations
         from minitf.run.resume import resume
         from minitf.run.start import start
+        from minitf.run.tasks import task_of
         from minitf.training.loop import train
     is_main = process.is_main_process
     tell = silent if not is_main else say_warnings if quiet else say
@@ -78,7 +78,8 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
         if run.data.valid is None:
             tell("no validation text, so overfitting is not detected; minitf split makes one for --valid SOURCE TARGET")
         bar = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
-        with RunReport(run.directory, run.config, parameters=parameters, writes=is_main) as report:
+        make_report = load_or_none("minitf.reports", "page") or NoReport
+        with make_report(run.directory, run.config, parameters=parameters, writes=is_main) as report:
             with bar as progress, StopRequest(shared=process.is_parallel) as stop:
                 train(run, progress, stop, on_log=report.refresh)
             if stop:
@@ -87,9 +88,27 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status
             if is_main:
-                (score_trees if run.config.task == "parsing" else score_translations)(run, tell)
+                task = task_of(run.config.task)
+                (score_translations if task is None else task.score)(run, tell)
             report.end("finished")
     return 0
+
+
+class NoReport:
+    """Context manager with the methods of a report, such as `additions.pages.run_page.RunReport`, that do nothing."""
+
+    def __init__(self, directory: object, config: RunConfig, *, parameters: int, writes: bool = True) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def refresh(self) -> None:
+        """Show what the log holds."""
+
+    def end(self, status: str, note: str = "") -> None:
+        """Show that training has ended."""
 
 
 # ---- Arguments ----

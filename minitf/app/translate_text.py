@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from additions.parsing.parser import Parser
 from minitf.app.aligned_texts import ALIGNED, read_aligned_texts
 from minitf.app.translation_formats import formatted
 from minitf.app.typed_lines import typed_lines
@@ -25,6 +24,7 @@ from minitf.decoding.sampling import SamplingConfig
 from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
+from minitf.run.tasks import task_of
 from minitf.system.files import os_errors_explained
 from minitf.system.process import printable, say, set_up_device, silent
 from minitf.system.writing import atomic_write
@@ -53,24 +53,25 @@ def translate_text(config: TranslateConfig) -> None:
         if config.shortlist is not None:
             settings["shortlist"] = Shortlist.load(config.shortlist, translator.vocabulary)
         lines, must_wait = open_input(config)
-        learned = Parser(translator) if translator.task == "parsing" else translator
+        task = task_of(translator.task)
+        other = None if task is None else task.line_translator(translator)
         settings["progress"] = progress
         for written, best in (
-            parsed(learned, lines, config, must_wait, settings)
-            if isinstance(learned, Parser)
-            else translated(learned, lines, texts, config, must_wait, settings)
+            translated(translator, lines, texts, config, must_wait, settings)
+            if other is None
+            else translated_by(other, lines, config, must_wait, settings)
         ):
             for line in written:
                 write(line)
             if unread is not None:
                 hypotheses.append(best)
-        if isinstance(learned, Parser) and learned.repaired:
-            warn(learned.summary())
+        if other is not None and (note := other.warning()):
+            warn(note)
     file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
     if unread is not None and file is not None:
         references = unread if isinstance(unread, list) else list(itertools.islice(unread, len(hypotheses) + 1))
-        if isinstance(learned, Parser):
-            print(learned.score(references, hypotheses), file=file)
+        if other is not None:
+            print(other.score(references, hypotheses), file=file)
         else:
             print_scores(hypotheses, references, translator.bleu_tokenize, file)
 
@@ -100,15 +101,15 @@ def translated(
     return formatted(results, config, translator)
 
 
-def parsed(
-    parser: Parser, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
+def translated_by(
+    other: Any, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
 ) -> Results:
-    """Parse lines of words.  Raises: UserError for options of translation."""
+    """Turn lines into the output of another task, such as trees.  Raises: UserError for options of translation."""
     for name in ("nbest", "format", "alignment", "score", "sample"):
         if getattr(config, name) not in (None, False, 1, "text"):
-            raise UserError(f"{name} applies to translations, but {config.run} was trained to parse; omit it")
-    for tree in parser.translate_stream(lines, must_wait=must_wait, **settings):
-        yield [tree], tree
+            raise UserError(f"{name} applies to translations, but {config.run} was trained for another task; omit it")
+    for line in other.translate_stream(lines, must_wait=must_wait, **settings):
+        yield [line], line
 
 
 def settings_of(config: TranslateConfig) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""The built-in corpus and the built-in treebank: texts that are shipped, drawn once from grammars of this project.
+"""The built-in corpus: texts that are shipped, drawn once from a grammar of this project.
 
 The corpus holds English number words, dates, clock times, prices and sentences with them, and their German. It is real
-translation: German puts the ones before the tens and the verb last in a clause, and inflects nearly every word. The
-trees have traces and function tags. Both are read without network and are the same on every machine;
-`studies/make_corpus` holds the grammars, and draws other and larger corpora from them.
+translation: German puts the ones before the tens and the verb last in a clause, and inflects nearly every word. It
+is read without network and is the same on every machine; `studies/make_corpus` holds the grammar, and draws other and
+larger corpora from it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from additions.parsing.trees import Tree, trees_of
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import atomic_write
@@ -56,8 +56,6 @@ WORD = re.compile(r"\w+")
 
 Corpus = Splits[Pair]
 """(English, German) pairs; no English and no German line occurs twice in the three sets together."""
-Treebank = Splits[Tree]
-"""Trees with traces and function tags; no sentence occurs twice in the three sets together."""
 
 # The phrases that the demo translates at its end, with the right translations; they are not in the corpus.
 SAMPLE_PAIRS: tuple[Pair, ...] = (
@@ -87,33 +85,27 @@ def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test
 
     Raises: UserError if a number is negative, or larger than that of the set
     """
-    pairs = [tuple(line.split("\t")) for line in _lines("phrases.tsv.bz2")]
+    pairs = [tuple(line.split("\t")) for line in _lines()]
     corpus: Splits[Any] = split(pairs, valid=1_000, test=1_000)
-    return _first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
+    return first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
 
 
 def built_in_words() -> frozenset[str]:
     """Return the English words of the built-in corpus in lower case, some 360."""
-    texts = {word for line in _lines("phrases.tsv.bz2") for word in line.partition("\t")[0].split()}
+    texts = {word for line in _lines() for word in line.partition("\t")[0].split()}
     return frozenset(word for text in texts for word in WORD.findall(text.casefold()))
 
 
-def built_in_treebank(*, train_trees: int = 30_000, valid_trees: int = 500, test_trees: int = 1_000) -> Treebank:
-    """Return the built-in treebank, or the first trees of each of its sets.
-
-    Raises: UserError if a number is negative, or larger than that of the set
-    """
-    lines = split(_lines("treebank.mrg.bz2"), valid=500, test=1_000)
-    first = _first(lines, train_trees=train_trees, valid_trees=valid_trees, test_trees=test_trees)
-    return Splits(*(list(trees_of(part, "the built-in treebank")) for part in (first.train, first.valid, first.test)))
+def _lines() -> list[str]:
+    return read_text(files("minitf.corpora") / "texts" / "phrases.tsv.bz2")
 
 
-def _lines(name: str) -> list[str]:
+def read_text(file: Traversable) -> list[str]:
     """Return the lines of a shipped text: those of the validation set, of the test set, of the training set."""
-    return bz2.decompress((files("minitf.corpora") / "texts" / name).read_bytes()).decode("utf-8").splitlines()
+    return bz2.decompress(file.read_bytes()).decode("utf-8").splitlines()
 
 
-def _first(whole: Splits[Item], **sizes: int) -> Splits[Item]:
+def first(whole: Splits[Item], **sizes: int) -> Splits[Item]:
     """Return the first items of each set; sizes: as in `train_pairs=400`"""
     require_non_negative(**sizes)
     parts = {}
@@ -132,11 +124,6 @@ def _first(whole: Splits[Item], **sizes: int) -> Splits[Item]:
 def write_corpus(folder: str | os.PathLike[str], corpus: Corpus) -> None:
     """Write train.en, train.de, valid.en, …, test.de.  Raises: UserError if the folder or a file cannot be written"""
     corpus.write(folder, {"en": itemgetter(0), "de": itemgetter(1)})
-
-
-def write_treebank(folder: str | os.PathLike[str], treebank: Treebank) -> None:
-    """Write train.mrg, valid.mrg and test.mrg.  Raises: UserError if the folder or a file cannot be written"""
-    treebank.write(folder, {"mrg": str})
 
 
 def split(items: list[Item], valid: int, test: int) -> Splits[Item]:

@@ -144,7 +144,7 @@ class ArrayAttention(MultiHeadAttention):
         return self.joined(*self.projections(query), mask, is_causal)
 
     def projections(self, x: Array) -> list[Array]:
-        """What `inward` has of each head.  Shapes: x [B, T, D] -> [B, H, T, K] each"""
+        """Return the parts of `inward` by head.  Shapes: x [B, T, D] -> [B, H, T, K] each"""
         y = self.inward(x)
         return [self.split_heads(y[:, :, part]) for part in self.inward.columns]
 

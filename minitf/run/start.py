@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from additions.parsing.aligned_text import check_trees, learn_vocabulary, prepare_texts, read_splits
-from additions.parsing.trees import Tree
 from minitf.config import PathPair, RunConfig
-from minitf.corpora.built_in import built_in_corpus, built_in_treebank, write_corpus
+from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, prepare
@@ -25,6 +23,7 @@ from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
+from minitf.run.tasks import task_of
 from minitf.run.text_snapshots import keep_held_out
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.locked_run import LockedRun
@@ -59,8 +58,8 @@ def start(config: RunConfig, process: SingleProcess, say: Say) -> Iterator[Run]:
             if process.is_main_process:
                 if texts is not None:
                     check_texts(texts, say)  # before the directory of the run exists
-                if config.task == "parsing":
-                    check_trees(config.parsing)
+                if (task := task_of(config.task)) is not None:
+                    task.check(config)
                 directory: RunDirectory = stack.enter_context(LockedRun.create(config.output, config))
             else:
                 directory = open_shared(config.output)
@@ -190,9 +189,9 @@ def prepare_data(
 
 
 def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
-    """Write the built-in corpus, or the lines made of trees, into the run's directory, unless it holds them."""
-    if config.task == "parsing":
-        return Texts(**prepare_texts(lambda: splits_of(config), config.parsing, directory.data_path / "treebank"))
+    """Write the built-in corpus, or the texts of another task, into the run's directory, unless it holds them."""
+    if (task := task_of(config.task)) is not None:
+        return Texts(**task.make_texts(config, directory.data_path))
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
@@ -201,14 +200,6 @@ def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
                 remove_leftovers(folder)
         write_corpus(folder, built_in_corpus())
     return Texts(**pairs)
-
-
-def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
-    """Return the trees of each split: those that the configuration names, else the built-in treebank."""
-    if config.parsing.trees is not None:
-        return read_splits(config.parsing)
-    treebank = built_in_treebank()
-    return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
 
 def load_or_train_vocabulary(
@@ -224,8 +215,8 @@ def load_or_train_vocabulary(
         return kept
     if texts.train is None or not exist(texts.train):
         raise UserError(f"{directory.vocabulary_path} is missing; restore it, or give --train SOURCE TARGET")
-    if config.task == "parsing":
-        return learn_vocabulary(texts.train, config.vocab_size, directory.vocabulary_path, say)
+    if (task := task_of(config.task)) is not None:
+        return task.learn_vocabulary(config, texts.train, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
     lines = (line for path in texts.train for line in read_lines(path))
     return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import filecmp
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from additions.parsing.aligned_text import prepare_texts, read_splits
 from minitf.config import PathPair, RunConfig
 from minitf.data.datasets import find
 from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
+from minitf.run.tasks import task_of
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import open_regular, os_errors_explained
 from minitf.system.process import Say
@@ -72,9 +71,8 @@ def texts_of_resumed(config: RunConfig, directory: RunDirectory, say: Say) -> Te
     saved = directory.config()
     if config.vocabulary != saved.vocabulary and config.vocabulary is not None:
         _check_vocabulary(config.vocabulary, directory)
-    if config.task == "parsing":
-        if config.parsing != saved.parsing:
-            _check_treebank(config, directory)
+    if (task := task_of(config.task)) is not None:
+        task.check_resumed(config, directory)
         return None
     if config.data is not None:
         copies = kept_copies(directory, "valid"), kept_copies(directory, "test")
@@ -135,19 +133,6 @@ def _check_vocabulary(path: Path, directory: RunDirectory) -> None:
     given, own = load_vocabulary(path), directory.vocabulary_path
     if own.exists() and given.fingerprint() != load_vocabulary(own).fingerprint():
         raise UserError(f"{path} is not the vocabulary of the run; omit --vocabulary: the run has a copy")
-
-
-def _check_treebank(config: RunConfig, directory: RunDirectory) -> None:
-    """Refuse trees that do not match the run's lines."""
-    with tempfile.TemporaryDirectory(prefix="minitf-trees-") as name:
-        given = prepare_texts(lambda: read_splits(config.parsing), config.parsing, Path(name))
-        for split, pair in given.items():
-            for path in pair:
-                own = directory.data_path / "treebank" / path.name
-                if own.exists() and not filecmp.cmp(path, own, shallow=False):
-                    raise UserError(
-                        f"the {split} trees are not those of the run; omit the flags for trees: the run has copies"
-                    )
 
 
 def _changed(path: Path, split: str) -> UserError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from additions.interchange.formats import is_foreign, read_foreign
 from autograd.devices import get_backend
 from autograd.fast import cpu_kernels, set_precision
 from minitf.config import RunConfig
@@ -21,6 +21,7 @@ from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
+from minitf.system.plugins import load_or_none, registered
 
 Weights = dict[str, np.ndarray]
 
@@ -36,24 +37,26 @@ class LearnedModel:
     """The file or folder to name in errors."""
 
 
-def is_foreign_model(path: Path) -> bool:
-    """Whether a path is a model of another program. A folder with a configuration and checkpoints of ours is none."""
-    is_run = (path / CONFIG_NAME).is_file() and bool(Checkpoints(path / CHECKPOINTS_NAME).steps())
-    return not is_run and is_foreign(path)
+def foreign_model(path: Path) -> Any | None:
+    """Read the model of another program: (configuration, vocabulary, weights); None if the path is none that an
+    installed addition knows. A folder with a configuration and checkpoints of ours is none."""
+    if (path / CONFIG_NAME).is_file() and Checkpoints(path / CHECKPOINTS_NAME).steps():
+        return None
+    formats = map(partial(load_or_none, "minitf.formats"), registered("minitf.formats"))
+    found = next((each for each in formats if each is not None and each.is_foreign(path)), None)
+    return None if found is None else found.read_foreign(path)
 
 
 def config_of(path: Path) -> RunConfig:
     """Read the configuration of a run, or of another program's model.  Raises: UserError if there is neither"""
-    return read_foreign(path).config if is_foreign_model(path) else RunDirectory.open(path).config()
+    foreign = foreign_model(path)
+    return RunDirectory.open(path).config() if foreign is None else foreign.config
 
 
 def vocabulary_of(path: Path) -> AnyVocabulary:
     """Load the vocabulary of a run, or of another program's model.  Raises: UserError if there is neither"""
-    return (
-        read_foreign(path).vocabulary
-        if is_foreign_model(path)
-        else load_vocabulary(RunDirectory.open(path).vocabulary_path)
-    )
+    foreign = foreign_model(path)
+    return load_vocabulary(RunDirectory.open(path).vocabulary_path) if foreign is None else foreign.vocabulary
 
 
 def load_learned(
@@ -68,7 +71,8 @@ def load_learned(
 
     Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
     """
-    if is_foreign_model(path):
+    foreign = foreign_model(path)
+    if foreign is not None:
         for name, value, of_one in (
             ("average", average, 1),
             ("checkpoint", checkpoint, None),
@@ -76,7 +80,7 @@ def load_learned(
         ):
             if value not in (None, of_one):
                 raise UserError(f"{name}={value} selects checkpoints, but {path} is a single model; omit it")
-        return LearnedModel(*read_foreign(path), path)
+        return LearnedModel(*foreign, path)
     run = RunDirectory.open(path)
     config = run.config(warn)
     vocabulary = load_vocabulary(run.vocabulary_path)

@@ -14,14 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minitf.corpora.built_in import write_corpus, write_treebank
+from additions.parsing.treebank import write_treebank
+from minitf.corpora.built_in import write_corpus
 from minitf.errors import UserError
 from studies.make_corpus.phrases.phrase_corpus import generate_corpus
 from studies.make_corpus.phrases.templates import KINDS, random_pair
 from studies.make_corpus.portable_random import PortableRandom
 from studies.make_corpus.treebank.tree_corpus import generate_treebank
 
-TEXTS = Path(__file__).parents[2] / "minitf/corpora/texts"
+ROOT = Path(__file__).parents[2]
+PHRASES, TREES = ROOT / "minitf/corpora/texts/phrases.tsv.bz2", ROOT / "additions/parsing/texts/treebank.mrg.bz2"
 SHOWN_PER_KIND = 3
 
 
@@ -39,9 +41,9 @@ def treebank_text() -> str:
 
 def write_shipped() -> None:
     """Write the texts that are part of the package."""
-    for name, text in (("phrases.tsv.bz2", phrases_text()), ("treebank.mrg.bz2", treebank_text())):
-        (TEXTS / name).write_bytes(bz2.compress(text.encode("utf-8")))
-        print(f"{TEXTS / name}: {text.count(chr(10)):,} lines")
+    for path, text in ((PHRASES, phrases_text()), (TREES, treebank_text())):
+        path.write_bytes(bz2.compress(text.encode("utf-8")))
+        print(f"{path}: {text.count(chr(10)):,} lines")
 
 
 def write_phrases(folder: str, **options: int) -> None:

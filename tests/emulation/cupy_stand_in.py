@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.emulation import graph_stand_in
 from tests.emulation.emulator import Emulator
-from tests.emulation.graph_stand_in import device
 
 _SAME = {
     "dtype", "finfo", "iinfo", "errstate", "result_type", "promote_types", "issubdtype", "can_cast", "broadcast_shapes",
@@ -86,26 +84,21 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- To the host ----
 
     def get(self) -> np.ndarray:
-        device.host("get")
         return self._array.copy()
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
 
     def __bool__(self) -> bool:
-        device.host("bool")
         return bool(self._array)
 
     def __float__(self) -> float:
-        device.host("float")
         return float(self._array)
 
     def __int__(self) -> int:
-        device.host("int")
         return int(self._array)
 
     def __index__(self) -> int:
-        device.host("index")
         return self._array.__index__()
 
     def __len__(self) -> int:
@@ -119,7 +112,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- Elements ----
 
     def __getitem__(self, index: Any) -> ndarray:
-        return _wrapped(device.run("getitem", _getitem, (self._array, _unwrapped(index)), {}), self)
+        return _wrapped(self._array[_around(self.shape, _unwrapped(index))], self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _unwrapped(index)
@@ -127,7 +120,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
             if isinstance(each, np.ndarray) and each.dtype != bool and np.ndim(_unwrapped(value)):
                 several = isinstance(index, tuple) and sum(isinstance(i, np.ndarray) for i in index) > 1
                 assert several or len(np.unique(each)) == each.size, "of equal indices, CuPy writes any of the values"
-        device.run("setitem", _setitem, (self._array, index, _unwrapped(value)), {}, in_place=True)
+        self._array[_around(self.shape, index)] = _unwrapped(value)
 
     def __iter__(self) -> Iterator[ndarray]:
         return (self[i] for i in range(len(self)))
@@ -138,15 +131,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
         if name.startswith("_") or not hasattr(np.ndarray, name) or f"ndarray.{name}" in LACKING:
             raise AttributeError(f"cupy.ndarray has no {name}")
 
-        def call(a: np.ndarray, *args: Any, **kwargs: Any) -> Any:
-            return getattr(a, name)(*args, **kwargs)
-
         def method(*args: Any, **kwargs: Any) -> Any:
-            if name in ("item", "tolist"):
-                device.host(name)
-            given = (self._array, *_unwrapped(args))
-            in_place = name in ("fill", "sort")
-            return _wrapped(device.run(name, call, given, _unwrapped(kwargs), in_place=in_place), self)
+            return _wrapped(getattr(self._array, name)(*_unwrapped(args), **_unwrapped(kwargs)), self)
 
         return method
 
@@ -155,20 +141,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
             return NotImplemented
         out = kwargs.get("out")
         with np.errstate(all="ignore"):
-            result = device.run(ufunc.__name__, getattr(ufunc, method), _unwrapped(inputs), _unwrapped(kwargs))
+            result = getattr(ufunc, method)(*_unwrapped(inputs), **_unwrapped(kwargs))
         return out[0] if out else _wrapped(result)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        result = device.run(function.__name__, function, _unwrapped(args), _unwrapped(kwargs))
-        return _wrapped(result, *_arrays(args))
-
-
-def _getitem(a: np.ndarray, index: Any) -> Any:
-    return a[_around(a.shape, index)]
-
-
-def _setitem(a: np.ndarray, index: Any, value: Any) -> None:
-    a[_around(a.shape, index)] = value
+        return _wrapped(function(*_unwrapped(args), **_unwrapped(kwargs)), *_arrays(args))
 
 
 def _around(shape: tuple[int, ...], index: Any) -> Any:
@@ -229,8 +206,7 @@ class _Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out")
         with np.errstate(all="ignore"):
-            name = getattr(self._function, "__name__", "?")
-            result = device.run(name, self._function, _unwrapped(args), _unwrapped(kwargs))
+            result = self._function(*_unwrapped(args), **_unwrapped(kwargs))
         return out if out is not None else _wrapped(result, *_arrays(args))
 
     def __getattr__(self, name: str) -> Any:
@@ -264,13 +240,13 @@ def _expand_dims(a: ndarray, axis: int | tuple[int, ...]) -> ndarray:
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> ndarray:
     if isinstance(a, ndarray):
         return a if dtype is None or a.dtype == dtype else a.astype(dtype)
-    if device.captured is not None:
-        raise RuntimeError("a graph would copy from memory of the host that is freed by then")
     return ndarray(np.array(a, dtype=dtype, order=order or "K"))
 
 
 def _empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
-    return ndarray(device.empty(shape, dtype, order))
+    array = np.empty(shape, dtype, order)  # type: ignore[call-overload]
+    array.reshape(-1, order="A").view(np.uint8)[...] = 255  # NaN or -1
+    return ndarray(array)
 
 
 def _module(emulator: Emulator, device_count: int, driver: int, capability: str) -> dict[str, ModuleType]:
@@ -321,11 +297,7 @@ def _module(emulator: Emulator, device_count: int, driver: int, capability: str)
             assert all(n >= 1 for n in (*grid, *block))
             assert (*grid, 1)[1] <= 65535
             given = [_argument(a) for a in arguments]
-            arrays = [a._array for a in arguments if isinstance(a, ndarray)]
-            device.launch(
-                self.name, lambda: emulator.launch(self.name, grid, block, given, shared_mem),
-                (grid, block, shared_mem, given), arrays,
-            )  # fmt: skip
+            emulator.launch(self.name, grid, block, given, shared_mem)
 
     def get_device_count() -> int:
         if device_count:
@@ -339,12 +311,10 @@ def _module(emulator: Emulator, device_count: int, driver: int, capability: str)
     cupy.RawModule = RawModule
     cupy.cuda = SimpleNamespace(
         Device=Device, runtime=runtime, device=SimpleNamespace(get_cublas_handle=lambda: 1),
-        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None, ptr=0), Stream=graph_stand_in.Stream,
-        MemoryPool=graph_stand_in.MemoryPool, using_allocator=graph_stand_in.using_allocator,
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None, ptr=0),
         UnownedMemory=UnownedMemory, MemoryPointer=lambda memory, at: MemoryPointer(memory.ptr + at, memory.array),
     )  # fmt: skip
-    pool = graph_stand_in.DefaultPool()
-    cupy.get_default_memory_pool = lambda: pool
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, total_bytes=lambda: 0)
     cublas: Any = ModuleType("cupy_backends.cuda.libs.cublas")
     cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_T, cublas.CUBLAS_GEMM_DEFAULT = 0, 1, -1
     cublas.CUBLAS_COMPUTE_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32, cublas.CUBLAS_COMPUTE_64F = 68, 77, 70
@@ -389,8 +359,6 @@ def _gemm_ex(
     handle: int, trans_a: int, trans_b: int, m: int, n: int, k: int, alpha: int, a: int, a_type: int, lda: int,
     b: int, b_type: int, ldb: int, beta: int, c: int, c_type: int, ldc: int, compute: int, algorithm: int,
 ) -> None:  # fmt: skip
-    if device.captured is not None:
-        raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
     assert m > 0
     assert n > 0
     assert k > 0
@@ -407,17 +375,13 @@ def _gemm_ex(
 
 @contextmanager
 def installed(
-    emulator: Emulator, device_count: int = 1, nvmath: dict[str, ModuleType] | None = None, *, driver: int = 13000,
-    capability: str = "90",
-) -> Iterator[Any]:  # fmt: skip
-    """Inside this block, `import cupy` gives the stand-in, and `autograd` has no GPU yet.
-
-    nvmath: the modules of nvmath_stand_in.py; without them, nvmath cannot be imported
-    """
+    emulator: Emulator, device_count: int = 1, *, driver: int = 13000, capability: str = "90"
+) -> Iterator[Any]:
+    """Inside this block, `import cupy` gives the stand-in, nvmath cannot be imported, and `autograd` has no GPU yet."""
     from autograd import backend, fast
 
     modules = _module(emulator, device_count, driver, capability)
-    modules |= nvmath or {"nvmath": None, "nvmath.bindings": None}  # type: ignore[dict-item]
+    modules |= {"nvmath": None, "nvmath.bindings": None}  # type: ignore[dict-item]
     ours = ("autograd.fast.cuda", "autograd.fast.cublaslt")
     hidden = {name: sys.modules.pop(name) for name in (*modules, *ours) if name in sys.modules}
     sys.modules.update(modules)

@@ -10,10 +10,10 @@ import pytest
 from additions.parsing.aligned_text import held_out_count, pieces_of_tokens
 from additions.parsing.linearise import linearise
 from additions.parsing.parser import Parser, words_of
+from additions.parsing.treebank import built_in_treebank
 from additions.parsing.trees import clean, read_trees
 from autograd.fast.threads import _Process
 from minitf.app import train, translate
-from minitf.corpora.built_in import built_in_treebank
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError

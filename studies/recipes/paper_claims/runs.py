@@ -18,7 +18,8 @@ from typing import Any
 import resumable
 import train_fields
 
-from minitf.corpora.built_in import built_in_corpus, built_in_treebank, split, write_corpus, write_treebank
+from additions.parsing.treebank import built_in_treebank, write_treebank
+from minitf.corpora.built_in import built_in_corpus, split, write_corpus
 from minitf.data.datasets import find
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary

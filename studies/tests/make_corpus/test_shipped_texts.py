@@ -1,21 +1,21 @@
-"""The texts of `minitf/corpora/texts` are those that the grammars write, to the byte."""
+"""The built-in texts are those that the grammars write, to the byte."""
 
 import bz2
 
 import pytest
 
 from minitf.corpora.built_in import built_in_corpus
-from studies.make_corpus.__main__ import TEXTS, main, phrases_text, treebank_text
+from studies.make_corpus.__main__ import PHRASES, TREES, main, phrases_text, treebank_text
 
 
 @pytest.mark.heavy
 def test_phrases():
-    assert bz2.decompress((TEXTS / "phrases.tsv.bz2").read_bytes()) == phrases_text().encode("utf-8")
+    assert bz2.decompress(PHRASES.read_bytes()) == phrases_text().encode("utf-8")
 
 
 @pytest.mark.slow
 def test_treebank():
-    assert bz2.decompress((TEXTS / "treebank.mrg.bz2").read_bytes()) == treebank_text().encode("utf-8")
+    assert bz2.decompress(TREES.read_bytes()) == treebank_text().encode("utf-8")
 
 
 def test_a_corpus_of_another_seed(tmp_path, capsys):

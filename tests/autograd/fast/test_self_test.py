@@ -1,15 +1,11 @@
 """The test of a GPU at start-up: what is broken is named and not used, and the rest is as before."""
 
-import ctypes
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from autograd.devices import get_backend
 from autograd.fast.self_test import CHECKS
-from tests.emulation import nvmath_stand_in
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
@@ -56,49 +52,6 @@ def test_a_broken_kernel_is_named_and_not_used(name: str, precision: str) -> Non
         with pytest.warns(UserWarning, match=rf"cuda:0 computes {name} wrong in (float|bf16): .*; it is not used"):
             gpu.set_precision(precision)
         assert name in gpu.wrong
-
-
-def with_broken_products(breaks: Callable[[dict[int, int]], bool]) -> Any:
-    """nvmath-python whose products of some descriptions are not computed."""
-    modules: Any = nvmath_stand_in.module(set())
-    lt = modules["nvmath.bindings.cublasLt"]
-    multiply, settings = lt.matmul, {}
-    set_attribute = lt.matmul_desc_set_attribute
-
-    def noting(handle: int, attribute: int, place: int, size: int) -> None:
-        set_attribute(handle, attribute, place, size)
-        settings.setdefault(handle, {})[int(attribute)] = int(
-            np.frombuffer((ctypes.c_char * size).from_address(place), f"i{size}")[0]
-        )
-
-    def matmul(handle: int, description: int, *rest: Any) -> None:
-        if not breaks(settings[description]):
-            multiply(handle, description, *rest)
-
-    lt.matmul_desc_set_attribute, lt.matmul = noting, matmul
-    return modules
-
-
-@pytest.mark.parametrize(("name", "epilogue"), EPILOGUES)
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
-def test_a_broken_epilogue_is_computed_by_a_kernel(name: str, epilogue: int, precision: str) -> None:
-    pytest.importorskip("ml_dtypes")
-    nvmath = with_broken_products(lambda settings: settings.get(7) == epilogue)
-    with installed(Emulator(), nvmath=nvmath):
-        gpu: Any = get_backend("cuda")
-        with pytest.warns(UserWarning, match=f"cuda:0 computes {name} wrong"):
-            gpu.set_precision(precision)
-        assert gpu.wrong == {name}
-        assert gpu.uses_epilogues
-
-
-def test_what_nothing_right_can_replace_is_refused() -> None:
-    nvmath = with_broken_products(lambda settings: True)
-    with (
-        installed(Emulator(), nvmath=nvmath),
-        pytest.raises(ValueError, match=r"computes products wrong in float: .*, too"),
-    ):
-        get_backend("cuda").set_precision("float32")  # type: ignore[attr-defined]
 
 
 def test_it_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,9 +158,9 @@ def test_make_refuses_to_install_beside_hips_autograd(tmp_path):
 def test_public_names_are_there_and_listed():
     assert sorted(minitf.__all__) == [name for name in dir(minitf) if name in minitf.__all__]
     assert all(getattr(minitf, name).__name__ == name for name in minitf.__all__)
-    assert {"Transformer", "TransformerConfig", "Translator", "Parser", "Adam"} <= {*minitf.__all__}
-    with pytest.raises(AttributeError, match="module 'minitf' has no attribute 'Parsr'"):
-        _ = minitf.Parsr
+    assert {"Transformer", "TransformerConfig", "Translator", "Adam"} <= {*minitf.__all__}
+    with pytest.raises(AttributeError, match="module 'minitf' has no attribute 'Translater'"):
+        _ = minitf.Translater
 
 
 @pytest.mark.parametrize("words", [["--version"], ["presets"], ["train", "--help"], ["--help"]])

@@ -43,8 +43,8 @@ def test_commands_flags_and_paths(complete):
 
 
 def test_every_flag_is_known():
-    for function, config_class in (("train.main", RunConfig), ("translate.main", TranslateConfig)):
+    for function, config_class in (("train", RunConfig), ("translate", TranslateConfig)):
         found = flags_of_command(function)
         every = {flag.name for flag in flags_of(config_class) if not flag.field.metadata["positional"]}
         assert every <= set(found), every - set(found)
-    assert "--output" in flags_of_command("additions.pages.commands.report")
+    assert "--output" in flags_of_command("report")

@@ -239,7 +239,7 @@ def names_read():
     What a configuration only checks (in `__post_init__` and functions of such names) is not read.
     """
     names, beginnings = set(), []
-    for path in (ROOT / "minitf").rglob("*.py"):
+    for path in (*(ROOT / "minitf").rglob("*.py"), *(ROOT / "additions" / "parsing").glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         of_config = path.parent.name == "config"
         checks = [node for node in ast.walk(tree) if of_config and isinstance(node, ast.FunctionDef)

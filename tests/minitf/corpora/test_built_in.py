@@ -6,22 +6,18 @@ import sys
 
 import pytest
 
-from additions.parsing.trees import read_trees
 from minitf.corpora.built_in import (
     SAMPLE_PAIRS,
     SAMPLES,
     WORD,
     Corpus,
     built_in_corpus,
-    built_in_treebank,
     built_in_words,
     write_corpus,
-    write_treebank,
 )
 from minitf.errors import UserError
 
 SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
-FEW = {"train_trees": 200, "valid_trees": 20, "test_trees": 30}
 FILES = ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
 
 
@@ -35,20 +31,11 @@ def test_the_corpus_is_that_of_the_published_figures(corpus):
     assert hashlib.sha256(lines.encode()).hexdigest().startswith("0339a35dd1689683")
 
 
-@pytest.mark.slow
-def test_the_treebank_is_that_of_the_published_figures():
-    treebank = built_in_treebank()
-    lines = "".join(f"{tree}\n" for tree in (*treebank.valid, *treebank.test, *treebank.train))
-    assert hashlib.sha256(lines.encode()).hexdigest().startswith("67c3de3c3d19b292")
-
-
 def test_sizes(corpus):
     assert (len(corpus.train), len(corpus.valid), len(corpus.test)) == (30_000, 1_000, 1_000)
     small = built_in_corpus(**SMALL)
     assert small == Corpus(corpus.train[:300], corpus.valid[:20], corpus.test[:30])
     assert built_in_corpus(train_pairs=0, valid_pairs=0, test_pairs=0) == Corpus([], [], [])
-    few = built_in_treebank(**FEW)
-    assert (len(few.train), len(few.valid), len(few.test)) == (200, 20, 30)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -58,13 +45,6 @@ def test_sizes_that_cannot_be(name):
     most = 30_000 if name == "train_pairs" else 1_000
     with pytest.raises(UserError, match=rf"{name}={most + 1} is more than the {most} that are built in; ask for fewer"):
         built_in_corpus(**{**SMALL, name: most + 1})
-
-
-def test_more_trees_than_there_are():
-    with pytest.raises(UserError, match="valid_trees=501 is more than the 500 that are built in"):
-        built_in_treebank(**{**FEW, "valid_trees": 501})
-    with pytest.raises(UserError, match="test_trees=-1 is negative"):
-        built_in_treebank(**{**FEW, "test_trees": -1})
 
 
 def test_words_of_the_corpus():
@@ -94,13 +74,6 @@ def test_held_out_words_can_be_learned(corpus):
     assert {letter for _, line in corpus.valid + corpus.test for letter in line} <= set(german)
 
 
-def test_traces_and_function_tags_are_there_to_be_cleaned():
-    shown = " ".join(map(str, built_in_treebank(train_trees=300, valid_trees=0, test_trees=0).train))
-    for part in ("(-NONE- *T*-1)", "(-NONE- *PRO*)", "(NP-SBJ ", "(PP-LOC ", "(WHNP-1 "):
-        assert part in shown
-    assert "/" not in shown
-
-
 def test_written_files(tmp_path):
     small = built_in_corpus(**SMALL)
     folder = tmp_path / "new" / "folder"
@@ -110,13 +83,6 @@ def test_written_files(tmp_path):
         for side, language in enumerate(("en", "de")):
             written = (folder / f"{name}.{language}").read_bytes()
             assert written == "".join(pair[side] + "\n" for pair in pairs).encode("utf-8")
-
-
-def test_written_trees(tmp_path):
-    few = built_in_treebank(**FEW)
-    write_treebank(tmp_path / "new", few)
-    for part in ("train", "valid", "test"):
-        assert list(read_trees(tmp_path / "new" / f"{part}.mrg")) == getattr(few, part)
 
 
 def test_a_failure_leaves_the_old_file_whole(tmp_path):

@@ -1,8 +1,7 @@
-"""Training steps as CUDA graphs, emulated or with `-m gpu` on a GPU: the bits of the plain path."""
+"""Training steps as CUDA graphs, on a GPU (`pytest -m gpu`): the bits of the plain path."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,53 +15,29 @@ from autograd import random
 from autograd.devices import get_backend
 from autograd.inspect import AnomalyError, anomaly_mode
 from autograd.tensor import note_change
-from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
+from minitf.config import PRESETS, OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.fast.step_graphs import INPUTS, MOST, StepGraphs, step_graphs
-from minitf.model.layers import Module
+from minitf.fast.step_graphs import INPUTS, StepGraphs
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
 from minitf.run import start
 from minitf.training.optim import Adam, compute_gradients, learning_rate, squared_norm
-from tests.emulation import nvmath_stand_in
-from tests.emulation.cupy_stand_in import installed
-from tests.emulation.device import KINDS
-from tests.emulation.emulator import Emulator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import FLAGS, call, differences, fingerprint
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.gpu]
 
 SMALL = replace(PRESETS["tiny"].model, vocab_size=40, layers=1, d_model=16, d_ff=24, heads=2, dropout=0.2)
 OPTIMIZER = OptimizerConfig(warmup_steps=4)
 SHAPES = [(3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 5, 9), (3, 4, 4), (3, 7, 6), (3, 4, 4), (2, 5, 9)]
 
 
-@contextmanager
-def backend_of_kind(kind: str) -> Iterator[Any]:
-    """The backend of a GPU, or over the stand-ins for CuPy and nvmath-python."""
-    if kind == "gpu":
-        yield get_backend("cuda")
-        return
-    emulator = Emulator()
-    with installed(emulator, nvmath=nvmath_stand_in.module(set())):
-        yield get_backend("cuda")
-
-
-@pytest.fixture(params=KINDS)
-def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with backend_of_kind(request.param) as backend:
-        yield backend
-
-
-@pytest.fixture(params=KINDS[:1])
-def cuda(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """For what only the stand-in tells."""
-    with backend_of_kind(request.param) as backend:
-        yield backend
+@pytest.fixture
+def gpu() -> Any:
+    return get_backend("cuda")
 
 
 def batch_of(seed: int, rows: int, source: int, target: int) -> Batch:
@@ -131,23 +106,6 @@ def test_graphs_give_the_bits_of_the_plain_path(gpu: Any, changes: Any, dtype: A
     assert_same_bits(ours, plain)
     assert len(ours.graphs._steps) == 3
     assert len({step[0] for step in plain.seen}) == len(SHAPES)
-
-
-def test_a_captured_step_is_the_same_whatever_its_numbers_are(cuda: Any) -> None:
-    """Launches, addresses and scalars do not depend on step, batch, masks or weights: a graph may repeat them."""
-    run, logs = Run(8), []
-    for number in range(1, 4):
-        run.step(number, (3, 7, 6))
-        if number > 1:
-            (step,) = run.graphs._steps.values()
-            inputs = [getattr(step.inputs, name).data.ptr for name in INPUTS]
-            logs.append(step.graph.launches.normalised(inputs))
-            assert len(run.graphs._graphs._pool.live) == 2  # loss and likelihood: all else may be used again
-            run.graphs._steps.clear()
-    assert logs[0] == logs[1]
-    names = [name.split("<")[0] for name, *_ in logs[0]]
-    assert {"layer_norm", "attention_backward", "embedding_edges", "cross_entropy", "matmul", "order_rows"} <= {*names}
-    assert not {"adam_", "squares"} & {*names}
 
 
 @pytest.mark.slow
@@ -234,38 +192,6 @@ def test_gradients_and_inspections_are_not_lost(gpu: Any) -> None:
         run.graphs(batch_of(3, 3, 7, 6))
 
 
-def test_runs_on_gpus_have_graphs_and_others_none(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Run(0).model
-    config = RunConfig(device="cuda", model=SMALL)
-
-    def graphs_of(is_parallel: bool = False, model: Any = model, **changes: Any) -> StepGraphs | None:
-        return step_graphs(model, compute_gradients, replace(config, **changes), is_parallel)
-
-    for given in ({}, {"is_parallel": True}, {"is_parallel": True, "accumulate": 2}):
-        made = graphs_of(**given)
-        assert made is not None
-        assert made.most == MOST
-    on_cpu = accelerate(Transformer(SMALL))
-    for given in ({"model": on_cpu}, {"accumulate": 2}, {"plain": True}, {"checkpoint_activations": True}):
-        assert graphs_of(**given) is None
-    monkeypatch.setattr(model.backend, "_lt", None)
-    with pytest.warns(UserWarning, match="run without CUDA graphs: CuPy's cuBLAS cannot be captured"):
-        assert graphs_of() is None
-
-
-def test_a_repeated_step_does_not_search_the_model(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host's time of a repeated step: the model looks for its device in all of its modules."""
-    run = Run(8)
-    for number in (1, 2):
-        run.step(number, (3, 7, 6))
-    looked: list[Any] = []
-    monkeypatch.setattr(Module, "children", lambda self: looked.append(self) or iter(()))
-    random.begin_step(3)
-    run.optimizer.zero_grad()
-    run.graphs(batch_of(3, 3, 7, 6))
-    assert not looked
-
-
 def test_graphs_of_several_processes(gpu: Any) -> None:
     """Two batches an update, whose gradients `GradientBuckets` moves to its buffer, and adds, after the launch."""
     found = []
@@ -291,21 +217,6 @@ def test_graphs_of_several_processes(gpu: Any) -> None:
     assert found[0][0] == found[1][0]
     for name, weights in found[0][1].items():
         np.testing.assert_array_equal(found[1][1][name], weights, err_msg=name)
-
-
-def test_a_graph_does_not_overwrite_the_gradients_that_are_there(cuda: Any) -> None:
-    """Such a batch is computed without a graph, and its gradients are added."""
-    run = Run(8)
-    for number in (1, 2):
-        run.step(number, (3, 7, 6))
-    random.begin_step(3)
-    run.optimizer.zero_grad()
-    run.graphs(batch_of(3, 3, 7, 6))
-    once = [p.grad.data.copy() for p in run.model.parameters()]
-    random.begin_step(3)
-    run.graphs(batch_of(3, 3, 7, 6))
-    for parameter, gradient in zip(run.model.parameters(), once, strict=True):
-        np.testing.assert_allclose(parameter.grad.data.get(), 2 * gradient.get(), rtol=1e-6)
 
 
 class _Alone(Group):
@@ -337,8 +248,7 @@ def test_a_run_whose_step_cannot_be_captured_goes_on_without(gpu: Any) -> None:
     assert_same_bits(ours, plain)
 
 
-@pytest.mark.parametrize("kind", KINDS[:1])
-def test_a_run_with_graphs_is_the_run_without(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_graphs_is_the_run_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Log, checkpoints and best weights of `minitf train`, with validations by a moving average between the steps."""
     captured = []
     capture = StepGraphs._captured
@@ -351,7 +261,7 @@ def test_a_run_with_graphs_is_the_run_without(kind: str, tmp_path: Path, monkeyp
     flags += ["--max-tokens-per-batch", "32"]
     found = []
     for graphs in ("without", "with"):
-        with backend_of_kind(kind), monkeypatch.context() as patch:
+        with monkeypatch.context() as patch:
             if graphs == "without":
                 patch.setattr(start, "step_graphs", lambda *args: None)
             folder = tmp_path / graphs

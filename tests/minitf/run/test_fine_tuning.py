@@ -11,9 +11,6 @@ import pytest
 from safetensors.numpy import load_file
 
 import autograd as ag
-from additions.interchange.formats import write_foreign
-from additions.interchange.tests.foreign_models import learned_model
-from minitf.app.models import export_model, import_model
 from minitf.app.train import parse_train_args
 from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.model import PAD
@@ -22,7 +19,6 @@ from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze, initial_model, load_into
-from minitf.system.process import run_command
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.translation.loading import load_learned
@@ -188,23 +184,6 @@ def test_an_imported_model_is_fine_tuned(imported, texts, tmp_path, capfd):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
-def test_a_model_of_another_program_is_fine_tuned_as_it_is(name, tmp_path, capfd):
-    """Without an import: the folder is what `--init` names."""
-    fields = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}
-    write_foreign(learned_model(**fields), tmp_path / "model", name)
-    for side, line in (("source", "the cat sat on my mat"), ("target", "die Katze saß auf der Matte")):
-        (tmp_path / side).write_text(f"{line}\n" * 40)
-    texts = ["--train", str(tmp_path / "source"), str(tmp_path / "target")]
-    words = ["--init", str(tmp_path / "model"), *texts, *FLAGS, "--max-steps", "10", "--output", str(tmp_path / "run")]
-    assert call(words) == 0
-    assert f"initial weights: {tmp_path / 'model'}" in capfd.readouterr().err
-    pair = ("the cat sat on my mat", "die Katze saß auf der Matte")
-    before, after = (Translator.load(tmp_path / each).score([pair])[0].score for each in ("model", "run"))
-    assert after > before + 1
-
-
-@pytest.mark.heavy
 def test_a_part_that_cannot_be_frozen_is_refused_before_there_is_a_run(imported, texts, tmp_path, capfd):
     for parts, message in (("encodr", "has no part 'encodr'; choose from"), ("encoder,decoder", "")):
         words = ["--init", str(imported), "--freeze", parts, *texts, *FLAGS, "--max-steps", "1"]
@@ -225,52 +204,3 @@ def test_it_resumes_to_the_same_bits_without_the_model_that_it_started_from(make
     one, two = (load_file(each / "checkpoints" / "step-00000020.safetensors") for each in (whole, parts))
     assert one.keys() == two.keys()
     assert all(one[name].tobytes() == two[name].tobytes() for name in one)
-
-
-# ---- A trained model -----------------------------------------------------------------------------------------------
-
-NAMES = ["آتزمون", "آرباكه", "اثينا", "مريم", "احمد", "كامل", "سالم", "نبيل", "فريد", "جمال", "حسن", "ليلى"]
-KNOWN = [("آتزمون", "atzmon"), ("آرباكه", "arbake")]
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    """The trained transliteration model, imported, and trained for 20 steps on what it writes itself."""
-    if "MINITF_DATA" not in os.environ:
-        pytest.skip("MINITF_DATA names no folder of corpora")
-    folder = tmp_path_factory.mktemp("transliteration")
-    source = Path(os.environ["MINITF_DATA"]) / "pretrained" / "aren-transliteration"
-    assert run_command(import_model, [str(source), str(folder / "run")]) == 0
-    for name, lines in (("source", NAMES), ("target", Translator.load(folder / "run").translate(NAMES))):
-        (folder / name).write_text("\n".join(lines * 4) + "\n", encoding="utf-8")
-    words = ["--init", str(folder / "run"), "--train", str(folder / "source"), str(folder / "target"), *FLAGS]
-    rate = ["--optimizer.peak-learning-rate", "0.0003"]
-    assert call([*words, *rate, "--max-steps", "20", "--output", str(folder / "tuned")]) == 0
-    return folder
-
-
-@pytest.mark.heavy
-def test_a_trained_model_of_another_program_does_not_fall_apart(tuned):
-    before, after = (Translator.load(tuned / name) for name in ("run", "tuned"))
-    assert not all(
-        np.array_equal(one.data, two.data)
-        for one, two in zip(before.model.parameters(), after.model.parameters(), strict=True)
-    )
-    assert after.translate([source for source, _ in KNOWN], beam=4) == [target for _, target in KNOWN]
-    scores = [[each.score for each in translator.score(KNOWN)] for translator in (before, after)]
-    np.testing.assert_allclose(*scores, atol=0.2)
-
-
-@pytest.mark.heavy
-def test_what_was_trained_has_the_same_scores_in_ctranslate2(tuned, tmp_path):
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    words = [str(tuned / "tuned"), str(tmp_path / "model"), "--format", "ctranslate2"]
-    assert run_command(export_model, words) == 0
-    theirs = ctranslate2.Translator(str(tmp_path / "model"))
-    ours = Translator.load(tuned / "tuned")
-    pairs = [*KNOWN, *zip(NAMES, ours.translate(NAMES), strict=True), ("مريم", "xylem")]
-    found = theirs.score_batch([[*source] for source, _ in pairs], [[*target] for _, target in pairs])
-    for expected, each in zip(ours.score(pairs), found, strict=True):
-        np.testing.assert_allclose(each.log_probs, expected.token_log_probabilities, atol=1e-5)
-    results = theirs.translate_batch([[*source] for source, _ in KNOWN], beam_size=4)
-    assert ["".join(each.hypotheses[0]) for each in results] == [target for _, target in KNOWN]

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from additions.pages.attention_page import attention_page
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.errors import UserError
@@ -59,10 +58,6 @@ def test_alignment_and_attention_have_the_pieces_of_their_side(translator):
     assert (shown.encoder.shape, shown.cross.shape) == ((3, 2, 3, 3), (2, 2, 4, 3))
     for weights in (shown.encoder, shown.decoder, shown.cross):
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-9)
-    page = attention_page([shown], "imported", kind="encoder", layer=3)
-    assert "3 + 2 layers of 2 heads" in page
-    with pytest.raises(UserError, match="attention_layer=3 is not among the model's 2"):
-        attention_page([shown], "imported", kind="cross", layer=3)
 
 
 def test_a_target_for_a_blank_source_is_refused_where_the_model_reads_no_end_token(translator):
