@@ -328,17 +328,17 @@ def _rebuilt(nested: Any, leaves: Iterator[Any]) -> Any:
     return rebuilt if isinstance(nested, list) else tuple(rebuilt)
 
 
-def _fitting(given: Any, like: Any, name: str, of: str) -> list[Tensor]:
+def _fitting(given: Any, like: Any, name: str, other: str) -> list[Tensor]:
     """The leaves of `given` as Tensors of the shapes and dtypes of those of `like`.  Raises: ValueError otherwise"""
     leaves, wanted = _leaves(given), _leaves(like)
     if len(leaves) != len(wanted):
-        raise ValueError(f"the {name} has {len(leaves)} arrays, the {of} {len(wanted)}; give one each")
+        raise ValueError(f"the {name} has {len(leaves)} arrays, the {other} {len(wanted)}; give one each")
     fitting = []
     for leaf, x in zip(leaves, wanted, strict=True):
         tensor = leaf if isinstance(leaf, Tensor) else Tensor(as_array(leaf))
         shape, dtype = (x.shape, x.dtype) if hasattr(x, "dtype") else (as_array(x).shape, as_array(x).dtype)
         if tensor.shape != shape:
-            raise ValueError(f"a {name} has shape {tensor.shape}, its {of} has shape {shape}; they must be equal")
+            raise ValueError(f"a {name} has shape {tensor.shape}, its {other} has shape {shape}; they must be equal")
         fitting.append(tensor if tensor.dtype == dtype else ops.astype(tensor, dtype))
     return fitting
 

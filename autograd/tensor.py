@@ -14,7 +14,6 @@ from sys import getrefcount, modules
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_array, backend_of, is_floating
 from autograd.modes import is_grad_enabled, state
@@ -303,9 +302,8 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
 class GradientSums:
     """The gradients that have arrived at nodes and leaves so far in one backward pass, summed.
 
-    An array is added to in place if nothing but this object refers to it, and it is not a view.  A gradient need not be
-    an array: what `np.add` can add to an array, and what can be made an array, will do.  In a recorded pass gradients
-    are Tensors, whose sums are recorded, too.
+    An array is added to in place if nothing but this object refers to it, and it is not a view.  In a recorded pass
+    gradients are Tensors, whose sums are recorded, too.
     """
 
     def __init__(self, arrivals: dict[int, int], wanted: Sequence[Tensor] | None, recorded: bool = False):
@@ -335,8 +333,8 @@ class GradientSums:
             sums[key] = added
         gradients[i] = None
         if isinstance(edge, Tensor):
-            self.arrivals[id(edge)] -= 1
-            if not self.arrivals[id(edge)]:  # complete: no node left to visit leads to this leaf
+            left = self.arrivals[id(edge)] = self.arrivals[id(edge)] - 1
+            if not left:  # complete: no node left to visit leads to this leaf
                 self.finish(edge)
 
     def owns(self, key: Key) -> bool:
@@ -352,7 +350,7 @@ class GradientSums:
             found = [self._complete(node, index) for index in range(len(specs))]
             return found if self.recorded else [g.data for g in found]
         g = self.sums.pop(id(node), None)
-        return [node.xp.zeros(*specs[0]) if g is None else _as_array(g, node.backend)]
+        return [node.xp.zeros(*specs[0]) if g is None else g]
 
     def _complete(self, node: Any, index: int) -> Tensor:
         """The total gradient of one output after its hooks, captured if it is wanted."""
@@ -393,15 +391,11 @@ class GradientSums:
         g = self.sums.pop(key, None)
         if g is None:
             return new_tensor(backend.xp.zeros(*spec))
-        return g if isinstance(g, Tensor) else new_tensor(_as_array(g, backend))
+        return g if self.recorded else new_tensor(g)
 
     def _kept(self, g: Tensor, owned: bool) -> Tensor:
         """A gradient for the user to keep: a copy if anything else may refer to its array."""
         return g if owned or self.recorded else new_tensor(g.data.copy())
-
-
-def _as_array(g: Any, backend: Backend) -> Array:
-    return g if type(g) is ndarray else backend.asarray(g)
 
 
 # ---- Arguments of ops: what they may be, and as what they are taken ----

@@ -6,7 +6,7 @@ The device "bf16" of the table stands before "numba": `set_precision` enters it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,9 @@ def round_(x: Array) -> Array:
 
 
 @entry("bf16")
-def keep_narrow(op: Any) -> None:
+def keep_narrow(op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Have an op keep rounded activations in 16 bits."""
-    keep_narrow_(op, cpu)
+    keep_narrow_(op, inputs, outputs, cpu)
 
 
 @entry("bf16")

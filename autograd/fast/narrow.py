@@ -6,22 +6,21 @@ An op names the places of such arrays in what it saves.  The same numbers come b
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from autograd import safety
-from autograd.fast.recomputed import Substitute, WithSubstitutes
+from autograd.fast.recomputed import PackedArray, PackedSaved, Recomputable
 
 Array = Any
 
 NARROW_BYTES = 1 << 20  # smaller arrays are kept as they are, which gives the same bits
 
-_narrow: dict[int, tuple[weakref.ref, weakref.ref]] = {}  # by id of an array: the array, its `Narrow`
 
-
-class Narrow(Substitute):
-    """An array of float32 in half the bytes; all ops that keep it share one object."""
+class NarrowArray(PackedArray):
+    """An array of float32 in half the bytes; all ops that keep the output of an op share one object."""
 
     __slots__ = ("is_exact", "kept", "kernels", "since")
 
@@ -29,7 +28,7 @@ class Narrow(Substitute):
         self.kept, self.is_exact = kernels.narrowed(a)
         self.kernels, self.since = kernels, safety.now()
 
-    def array(self) -> Array:
+    def unpack(self) -> Array:
         """Return the array."""
         return self.kernels.widened(self.kept)
 
@@ -38,24 +37,27 @@ class Narrow(Substitute):
         return self.kept
 
 
-def keep_narrow(op: Any, kernels: Any) -> None:
+def keep_narrow(op: Any, inputs: Sequence[Any], outputs: Sequence[Any], kernels: Any) -> None:
     """Have an op keep large activations in 16 bits, in the places of what it saves that `op.narrow` names."""
-    saved = list(op._saved.saved if isinstance(op._saved, WithSubstitutes) else op._saved)
+    saved = list(op._saved.saved if isinstance(op._saved, PackedSaved) else op._saved)
+    made_by = [*zip(inputs, op._edges, strict=True), (outputs[0], op)]
     for place in op.narrow:
         a = saved[place] if place < len(saved) else None
         if isinstance(a, np.ndarray) and a.dtype == np.float32 and a.nbytes >= NARROW_BYTES:
-            narrow = _narrow_of(a, kernels)
+            maker = next((node for x, node in made_by if getattr(x, "data", None) is a), None)
+            narrow = _narrow_output(maker, a, kernels)
             if narrow.is_exact or op.factors_alone:
                 saved[place] = narrow
-    if any(type(a) is Narrow for a in saved):
-        op._saved = WithSubstitutes(saved)
+    if any(type(a) is NarrowArray for a in saved):
+        op._saved = PackedSaved(saved)
 
 
-def _narrow_of(a: Array, kernels: Any) -> Narrow:
-    """Return the `Narrow` of an array: the one that was made before, unless the array was changed since."""
-    array, narrow = _narrow.get(id(a), (None, None))
-    found = narrow() if narrow is not None and array is not None and array() is a else None
-    if found is None or safety.last_change(a) > found.since:
-        found, key = Narrow(a, kernels), id(a)
-        _narrow[key] = weakref.ref(a, lambda _: _narrow.pop(key, None)), weakref.ref(found)
+def _narrow_output(maker: Any, a: Array, kernels: Any) -> NarrowArray:
+    """Return the `NarrowArray` of the output of `maker`: the one made before, unless the array was changed since."""
+    if not isinstance(maker, Recomputable):
+        return NarrowArray(a, kernels)
+    found = maker.packed_output and maker.packed_output()
+    if type(found) is not NarrowArray or safety.last_change(a) > found.since:
+        found = NarrowArray(a, kernels)
+        maker.packed_output = weakref.ref(found)
     return found

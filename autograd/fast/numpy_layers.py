@@ -32,7 +32,7 @@ BITS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype
 
 
 @entry("numpy")
-def keep_narrow(op: Any) -> None:
+def keep_narrow(op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
     """Have an op on the CPU keep rounded activations in 16 bits, if there are any."""
 
 

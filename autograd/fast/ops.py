@@ -17,7 +17,7 @@ import numpy as np
 from autograd.backend import CPU, Backend
 from autograd.engine import ArraySpec, Op, unbroadcast
 from autograd.fast import reduced
-from autograd.fast.recomputed import CanComputeAgain
+from autograd.fast.recomputed import Recomputable
 from autograd.fast.table import Kernels, kernels_on
 from autograd.ops import fused, nn, shape
 from autograd.ops.nn import rows_of
@@ -28,7 +28,7 @@ PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class FastOp(CanComputeAgain, Op):
+class FastOp(Recomputable, Op):
     """Base class of implementations: an op with the kernels of its device."""
 
     @classmethod
@@ -89,13 +89,13 @@ def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
     return keep
 
 
-# ---- Views: they can be made again of an input that is computed again ----
+# ---- Views: they can be recomputed of a recomputed input ----
 
 
 class Reshape(FastOp, shape.Reshape):
-    """y = x with another shape: a view, which can be made again from a recomputed input"""
+    """y = x with another shape: a view, which can be recomputed from a recomputed input"""
 
-    computes_again = "input"
+    recomputes_from = "input"
 
     @classmethod
     def takes(cls, backend, arrays, parameters):
@@ -105,7 +105,7 @@ class Reshape(FastOp, shape.Reshape):
         self.shape = x.shape
         return x.reshape(shape)
 
-    def again(self, x):
+    def recompute(self, x):
         """The output, as the forward pass gives it."""
         return x.reshape(self.output_specs[0][0])
 
@@ -117,9 +117,9 @@ class Reshape(FastOp, shape.Reshape):
 
 
 class SwapAxes(FastOp, shape.SwapAxes):
-    """y = x with two axes exchanged: a view, which can be made again from a recomputed input"""
+    """y = x with two axes exchanged: a view, which can be recomputed from a recomputed input"""
 
-    computes_again = "input"
+    recomputes_from = "input"
 
     @classmethod
     def takes(cls, backend, arrays, parameters):
@@ -127,9 +127,9 @@ class SwapAxes(FastOp, shape.SwapAxes):
 
     def forward(self, x, *, axis1, axis2):
         self.axes = axis1, axis2
-        return self.again(x)
+        return self.recompute(x)
 
-    def again(self, x):
+    def recompute(self, x):
         """The output, as the forward pass gives it."""
         return self.xp.swapaxes(x, *self.axes)
 
@@ -270,7 +270,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     Gradients of results of `LinearHeads` are written where its backward pass reads them.
     """
 
-    computes_again = "saved"
+    recomputes_from = "saved"
     narrow = (0, 1, 2, 4)
 
     @classmethod
@@ -288,7 +288,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     def read_by_plain(self, q, k, v, *_):
         return None, q, k, v
 
-    def again(self, q, k, v, keep, p):
+    def recompute(self, q, k, v, keep, p):
         """The output of what a CPU has saved."""
         return self.kernels.attention_output(p, v, keep, self.keep_scale)
 
@@ -337,7 +337,7 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
 class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
     """Saves: keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x"""
 
-    computes_again = "saved"
+    recomputes_from = "saved"
     narrow = (2,)
 
     def forward(self, x, residual, weight, bias, *, drop, eps):
@@ -353,7 +353,7 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
         total = centred(self, normalised, inverse_std)  # what x and the residual are does not matter, but for their sum
         return None, self.xp.zeros_like(total), total, weight, None
 
-    def again(self, keep, bias, normalised, inverse_std, weight):
+    def recompute(self, keep, bias, normalised, inverse_std, weight):
         """The output of what is saved."""
         return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
 

@@ -263,9 +263,9 @@ def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_us
     with monkeypatch.context() as patch:
         patch.setattr(narrow, "NARROW_BYTES", 1 << 30)
         loss, expected = gradients_of("whole")
-        assert not saved_by(layer_loss(new_leaves()), narrow.Narrow)
+        assert not saved_by(layer_loss(new_leaves()), narrow.NarrowArray)
     if how == "computed again":
-        monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
+        monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
     same_loss, found = gradients_of(how)
     assert same_loss.item() == loss.item()
     for a, b in zip(found, expected, strict=True):
@@ -273,8 +273,8 @@ def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_us
 
 
 def test_all_activations_of_a_layer_are_kept_in_16_bits(in_use, monkeypatch):
-    monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
-    kept = saved_by(layer_loss(new_leaves()), narrow.Narrow)
+    monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
+    kept = saved_by(layer_loss(new_leaves()), narrow.NarrowArray)
     # x, q, k, v and attention weights; normalised rows; what ReLU returned, which two ops keep
     assert len(kept) == 8
     assert len(set(map(id, kept))) == 7
@@ -287,7 +287,7 @@ def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use)
     y = ag.scaled_dot_product_attention(q, k, v)
     saved = y.op._saved.saved
     assert saved[0] is q.data
-    assert [type(a) is narrow.Narrow for a in saved] == [False, True, False, False, True]
+    assert [type(a) is narrow.NarrowArray for a in saved] == [False, True, False, False, True]
     halved = (k.data.nbytes + saved[4].array().nbytes) / 2
     assert sum(a.nbytes for a in y.op.saved_arrays if a is not None) == q.data.nbytes + v.data.nbytes + halved
 
@@ -314,12 +314,12 @@ def test_rounding_and_halving_are_those_of_the_definition(in_use):
 
 
 def test_a_second_run_of_checkpoint_keeps_activations_in_16_bits(in_use, monkeypatch):
-    monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
+    monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
     loss, kept = layer_loss(new_leaves(), checkpoints=True), []
 
     class Count(Observer):
         def after_backward(self, op, g_inputs):
-            kept.append(len(saved_by(loss, narrow.Narrow)))
+            kept.append(len(saved_by(loss, narrow.NarrowArray)))
 
     with observe(Count()):
         loss.backward()

@@ -8,7 +8,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random
 from autograd.engine import Op
-from autograd.fast import recomputed as again_module
+from autograd.fast import recomputed
 from autograd.recompute import checkpoint
 
 
@@ -44,7 +44,7 @@ def kept(loss):
     for node in nodes:  # grows
         behind = [edge[0] for edge in node.edges if edge is not None]
         nodes += [op for op in behind if isinstance(op, Op) and op not in nodes]
-    return sum(type(a) is again_module.Again for node in nodes for a in getattr(node._saved, "saved", ()))
+    return sum(type(a) is recomputed.RecomputedArray for node in nodes for a in getattr(node._saved, "saved", ()))
 
 
 def gradients(loss, leaves, **settings):
@@ -62,7 +62,7 @@ def expected():
 
 @pytest.fixture
 def always(expected, monkeypatch):
-    monkeypatch.setattr(again_module, "AGAIN_BYTES", 0)
+    monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
 
 
 def assert_equal(found, expected):

@@ -168,7 +168,7 @@ def test_whole_models_have_every_part_replaced():
 @every_variant
 def test_checkpointed_activations_give_the_same_bits(changes, monkeypatch):
     """With the layers' outputs in no node's memory, only their inputs, as if these outputs were large."""
-    monkeypatch.setattr(recomputed, "AGAIN_BYTES", 0)
+    monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
     found = []
     for on in (False, True):  # without dropout after ReLU, the next product may look at the op before it
         model = model_with({**changes, "dropout": 0.2, "attention_dropout": 0.2}, dtype=np.float32)
