@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
+from minitf.config.devices import parse_devices
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
-from minitf.system.environment import is_single_process, is_worker, rank_zero_output
+from minitf.system.environment import announced_rank, is_single_process, rank_zero_output
 from minitf.system.files import os_errors_explained
 from minitf.system.plugins import load_or_none
 from minitf.system.process import StopRequest, program, say, say_warnings, shell_command, silent, uninterrupted
@@ -38,19 +39,21 @@ def main(argv: Sequence[str], fields: Mapping[str, Any] | None = None) -> int:
         config, resumed, quiet = read_train_args(argv, fields)
     if config.plain:
         os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
-    if config.devices is not None and not is_worker():
+    size = 1 if config.devices is None else parse_devices(config.devices)[1]
+    if is_single_process() and size > 1:
         with uninterrupted():
-            from minitf.parallel.launch import launch_devices
-        command = sys.argv[:1] if program("train") == "train.py" else ["-m", "minitf", "train"]
-        with rank_zero_output():
-            return launch_devices([*command, *argv], config.devices, 20.0)
+            from minitf.parallel.launch import launch
+        launch([*(sys.argv[:1] if program("train") == "train.py" else ["-m", "minitf", "train"]), *argv], size)
     with uninterrupted():
         from minitf.training.run import SingleProcess
     if is_single_process():
         process = SingleProcess(config)
         return train_run(config, resumed, process, quiet=quiet)
     with uninterrupted():
+        from minitf.parallel.launch import use_terminal
         from minitf.training.data_parallel import join_ranks
+    if announced_rank() == 0:
+        use_terminal()
     with join_ranks(config) as process:
         return train_run(config, resumed, process, quiet=quiet)
 
@@ -80,7 +83,7 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
         bar = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
         make_report = load_or_none("minitf.reports", "page") or NoReport
         with make_report(run.directory, run.config, parameters=parameters, writes=is_main) as report:
-            with bar as progress, StopRequest(shared=process.is_parallel) as stop:
+            with bar as progress, StopRequest(shared=process.is_parallel, tells=is_main) as stop:
                 train(run, progress, stop, on_log=report.refresh)
             if stop:
                 how = f"resume with: {shell_command('train')} --resume {quote(str(folder))}"

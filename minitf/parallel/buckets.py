@@ -1,19 +1,16 @@
-"""Gradient buckets: gradients in one flat buffer, all-reduced while the backward pass still runs."""
+"""Gradient buckets: gradients in one flat buffer, all-reduced over all ranks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
-
-import numpy as np
 
 from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.fast import kernels_of
 from minitf.model.parameters import Parameter
-from minitf.parallel.group import Group, from_bfloat16, to_bfloat16
+from minitf.parallel.group import Group
 
 Array = Any
 
@@ -23,56 +20,36 @@ ALIGNMENT = 64  # elements; kernels read 16 bytes at a time, and a cache line ha
 
 
 class GradientBuckets:
-    """The gradients of all parameters in one flat buffer, all-reduced bucket by bucket during the backward pass.
+    """The gradients of all parameters in one flat buffer, all-reduced bucket by bucket.
 
     A bucket's gradients are moved there when a backward pass has completed them, and parameters have gradients again
     after `finish`.
     The buffer holds the parameters from the last to the first, the order in which a backward pass completes them.  The
-    shared embedding, complete only at the end of the pass, comes last and has a bucket of its own.  A bucket is
-    all-reduced as soon as all gradients in it are complete, in the same order on every rank, also on a rank without
-    rows in this update.
+    shared embedding, complete only at the end of the pass, comes last and has a bucket of its own.  On GPUs a bucket is
+    all-reduced as soon as all gradients in it are complete, while the backward pass goes on, in the same order on every
+    rank, also on a rank without rows in this update.  On a CPU all are summed after the backward pass: a sum beside it
+    would take the cores from it.
     """
 
-    def __init__(
-        self,
-        parameters: Sequence[Parameter],
-        group: Group,
-        *,
-        as_bfloat16: bool = False,
-        bucket_bytes: int = BUCKET_BYTES,
-    ):
+    def __init__(self, parameters: Sequence[Parameter], group: Group, *, bucket_bytes: int = BUCKET_BYTES):
         self.group = group
-        self.waiting_s = 0.0  # for the last rank to complete a bucket, during the backward pass
-        self.summing_s = 0.0  # during the backward pass
-        self.exposed_s = 0.0  # after the backward pass, until all buckets are reduced
+        self._exposed_s = 0.0  # after the backward pass, until all buckets are reduced
         self._parameters = parameters[::-1]
+        places = _places(self._parameters)
         first = self._parameters[0].data
-        self._xp = backend_of([first]).xp
-        self._as_bfloat16 = as_bfloat16
-        self._places = _places(self._parameters)
-        length = self._places[-1].stop
-        self._reduced = group.new_buffer(length, "uint16" if as_bfloat16 else first.dtype)  # what ranks exchange
-        self._gradients = self._xp.zeros(length, first.dtype) if as_bfloat16 else self._reduced
+        self._buffer = backend_of([first]).xp.zeros(places[-1].stop, first.dtype)
         self._kernels = kernels_of([first])
-        self._views = self._places_in(self._gradients)
-        # a GPU rounds gradients where it gathers them
-        self._copies = self._places_in(self._reduced.view("bfloat16")) if as_bfloat16 and self._xp is not np else {}
+        self._views = {
+            id(each): self._buffer[place].reshape(each.shape)
+            for each, place in zip(self._parameters, places, strict=True)
+        }
         self._gathered: set[int] = set()  # parameters that have a gradient in the buffer
-        self.buckets = _buckets(self._parameters, self._places, bucket_bytes)
+        self.buckets = _buckets(self._parameters, places, bucket_bytes)
         self._bucket_of = {id(p): number for number, (bucket, _) in enumerate(self.buckets) for p in bucket}
         self._pending: list[int] = []  # gradients that each bucket still waits for
         self._next = len(self.buckets)  # the next bucket to reduce; none before the first update
-        self._thread = None if group.is_asynchronous else ThreadPoolExecutor(1, "all-reduce")
-        self._submitted: list[Future[None]] = []
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._on_gradient)
-
-    def _places_in(self, buffer: Array) -> dict[int, Array]:
-        """The parameters' parts of a flat buffer, in their shapes, by `id`."""
-        return {
-            id(each): buffer[place].reshape(each.shape)
-            for each, place in zip(self._parameters, self._places, strict=True)
-        }
 
     def begin(self, backward_passes: int) -> None:
         """Forget all gradients and count on this many backward passes before buckets are complete."""
@@ -80,29 +57,22 @@ class GradientBuckets:
             parameter.grad = None
         self._gathered = set()
         self._pending = [len(bucket) * backward_passes for bucket, _ in self.buckets]
-        self._submitted = []
         self._next = 0
 
     def finish(self) -> None:
         """Wait until the gradients of all parameters are summed over all ranks."""
         start = time.perf_counter()
-        with self.group.waiting():
-            while self._next < len(self.buckets):  # buckets with a parameter that got no gradient on this rank
-                self._reduce_next()
-            for each in self._submitted:
-                each.result()
-            self.group.synchronize()
-        if self._as_bfloat16:
-            on_cpu = self._xp is np
-            self._gradients[...] = from_bfloat16(self._reduced) if on_cpu else self._reduced.view("bfloat16")
+        while self._next < len(self.buckets):
+            self._reduce_next()
+        self.group.synchronize()
         for parameter in self._parameters:
             parameter.grad = Tensor(self._views[id(parameter)])
-        self.exposed_s += time.perf_counter() - start
+        self._exposed_s += time.perf_counter() - start
 
     def take_times(self) -> dict[str, float]:
         """Return the seconds spent on communication since the last call."""
-        times = {"waiting_s": self.waiting_s, "summing_s": self.summing_s, "exposed_s": self.exposed_s}
-        self.waiting_s = self.summing_s = self.exposed_s = 0.0
+        times = {"exposed_s": self._exposed_s}
+        self._exposed_s = 0.0
         return times
 
     def _on_gradient(self, parameter: Tensor) -> None:
@@ -114,7 +84,7 @@ class GradientBuckets:
         bucket, _ = self.buckets[number]
         if self._pending[number] % len(bucket) == 0:  # of this backward pass, all have one
             self._gather(bucket)
-        while self._next < len(self.buckets) and not self._pending[self._next]:
+        while self.group.is_asynchronous and self._next < len(self.buckets) and not self._pending[self._next]:
             self._reduce_next()
 
     def _gather(self, bucket: list[Parameter]) -> None:
@@ -123,7 +93,7 @@ class GradientBuckets:
         if arrived:
             self._kernels.gather_(
                 [
-                    (self._views[key], parameter.grad.data, key in self._gathered, self._copies.get(key))  # type: ignore[union-attr]
+                    (self._views[key], parameter.grad.data, key in self._gathered, None)  # type: ignore[union-attr]
                     for key, parameter in arrived.items()
                 ]
             )
@@ -136,22 +106,8 @@ class GradientBuckets:
         self._next += 1
         self._gather(bucket)
         for key in {id(parameter) for parameter in bucket} - self._gathered:
-            for views in (self._views, self._copies):
-                if key in views:
-                    views[key][...] = 0
-        if self._thread is None:
-            self._all_reduce(part)
-        else:
-            self._submitted.append(self._thread.submit(self._all_reduce, part))
-
-    def _all_reduce(self, part: slice) -> None:
-        start, waited_s = time.perf_counter(), self.group.waited_s
-        if self._as_bfloat16 and self._xp is np:
-            self._reduced[part] = to_bfloat16(self._gradients[part])
-        self.group.all_reduce(part)
-        waited_s = self.group.waited_s - waited_s
-        self.waiting_s += waited_s
-        self.summing_s += time.perf_counter() - start - waited_s
+            self._views[key][...] = 0
+        self.group.all_reduce(self._buffer[part])
 
 
 def _places(parameters: Sequence[Parameter]) -> list[slice]:

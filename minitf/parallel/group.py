@@ -1,23 +1,67 @@
-"""A group of ranks and its collective operations: barrier, all-gather, broadcast and all-reduce."""
+"""A group of ranks and its collective operations, over MPI: all-gather, barrier, broadcast and all-reduce.
+
+mpiexec starts the ranks, on one host or several, and ends all of them when one dies. A rank that hangs is noticed by
+the others, which wait for it in a collective operation no longer than TIMEOUT_VARIABLE says, and then end the job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import numpy as np
 
+from autograd.devices import device_count, get_backend
 from minitf.errors import UserError
-from minitf.parallel.heartbeat import Heartbeat
+from minitf.system.process import exit_status, say
 
 Array = Any
 
+TIMEOUT_VARIABLE = "MINITF_COLLECTIVE_TIMEOUT_S"
+TIMEOUT_S = 600.0
+FIRST_PAUSE_S, LAST_PAUSE_S = 2e-5, 1e-3
+
 
 class ParallelError(UserError):
-    """Raised when data-parallel training cannot continue: a rank exited, timed out or diverged from rank 0."""
+    """Raised when data-parallel training cannot continue: a rank hangs, or has diverged from rank 0."""
 
     exit_status = 1  # the command line was right
+
+
+class Deadline:
+    """Limit of the time that this rank waits in one collective operation."""
+
+    def __init__(self) -> None:
+        """Raises: UserError if the variable is not a number of seconds"""
+        given = os.environ.get(TIMEOUT_VARIABLE, str(TIMEOUT_S))
+        try:
+            self.limit_s = float(given)
+        except ValueError:
+            raise UserError(f"{TIMEOUT_VARIABLE}={given!r} is not a number of seconds") from None
+        self._waited_s, self._last_s, self._pause_s = 0.0, time.monotonic(), FIRST_PAUSE_S
+
+    def pause(self) -> bool:
+        """Sleep, longer each time, since MPI's own wait takes a core; return whether the time is over.
+
+        A pause counts for a second at most: a whole job that was stopped for an hour goes on afterwards.
+        """
+        time.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LAST_PAUSE_S)
+        now_s = time.monotonic()
+        self._waited_s += min(now_s - self._last_s, 1.0)
+        self._last_s = now_s
+        return self._waited_s > self.limit_s
+
+    def error(self, rank: int, whom: str, purpose: str) -> ParallelError:
+        """Return the error of a wait of `rank` that is over."""
+        return ParallelError(
+            f"rank {rank} waited {self.limit_s:g} seconds for {whom}, in {purpose}; continue from the last checkpoint "
+            f"with --resume, or if it is only slow, increase {TIMEOUT_VARIABLE}"
+        )
 
 
 class Group:
@@ -33,103 +77,176 @@ class Group:
     hosts = 1
     device = "cpu"
     cores = 1  # CPU cores of this rank
-    heartbeat: Heartbeat
     is_asynchronous = False  # True: `all_reduce` returns at once, and `synchronize` waits
-    waited_s = 0.0  # time in `all_reduce` before the last rank arrived; not measured on GPUs
 
-    def barrier(self) -> None:
-        """Wait until every rank has called this method."""
+    def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
+        """Return the values of all ranks, in order of rank.
+
+        purpose: of this call, for the message of the error
+        after_rank_0: wait for rank 0 without a limit, since it works alone before this call
+
+        Raises: ParallelError that names the ranks that did not come in time
+        """
         raise NotImplementedError
-
-    def all_gather(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, in order of rank.  Values are those of JSON, NaN and infinity included."""
-        raise NotImplementedError
-
-    def broadcast_value(self, value: Any) -> Any:
-        """Return rank 0's value."""
-        return self.all_gather(value if self.rank == 0 else None)[0]
 
     def broadcast(self, array: Array) -> None:
         """Overwrite `array` with rank 0's."""
         raise NotImplementedError
 
-    def new_buffer(self, length: int, dtype: Any) -> Array:
-        """Allocate this rank's buffer for `all_reduce`, filled with zeros.  Shapes: -> [length]"""
-        raise NotImplementedError
-
-    def all_reduce(self, part: slice) -> None:
-        """Replace a part of the buffer by its sum over all ranks, with the same bytes on every rank."""
+    def all_reduce(self, array: Array) -> None:
+        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
         """Make the computations that follow wait for all `all_reduce` calls so far."""
 
-    def waiting(self) -> AbstractContextManager[None]:
-        """Context manager: this rank waits for others, which does not count as a hang."""
-        return self.heartbeat.waiting()
+    def barrier(self, purpose: str = "a barrier", *, after_rank_0: bool = False) -> None:
+        """Wait until every rank has called this method."""
+        self.all_gather(None, purpose, after_rank_0=after_rank_0)
 
-    def close(self) -> None:
-        """Leave the group, together with all other ranks."""
-        self.heartbeat.prepare_exit()
-        with self.waiting():
-            self.barrier()
-        self.heartbeat.finish()
+    def broadcast_value(self, value: Any) -> Any:
+        """Return rank 0's value, whose computation may take rank 0 any time."""
+        return self.all_gather(value if self.rank == 0 else None, "a message of rank 0", after_rank_0=True)[0]
 
     @contextmanager
     def main_process_first(self) -> Iterator[None]:
         """Context manager: rank 0 executes the block first, then all other ranks do, and find the files it wrote."""
         if self.rank != 0:
-            with self.waiting():
-                self.barrier()
+            self.barrier("the preparation of texts", after_rank_0=True)
         yield
         if self.rank == 0:
-            with self.waiting():
-                self.barrier()
+            self.barrier("the preparation of texts")
 
 
-# ---- Sums --------------------------------------------------------------------------------------------------------
+class MpiGroup(Group):
+    """The ranks that mpiexec has started, on any number of hosts."""
+
+    def __init__(self, mpi: Any):
+        """mpi: the module mpi4py.MPI"""
+        self._mpi, self._world = mpi, mpi.COMM_WORLD
+        self.rank, self.size = self._world.rank, self._world.size
+        self.barrier("the start")
+        host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
+        self.local_rank, self.local_size = host.rank, host.size
+        has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
+        cores = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
+        self.cores = share_of_cores(cores, host.allgather(cores))
+        self.hosts = sum(self.all_gather(self.local_rank == 0))
+
+    def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        requests = [self._world.isend(value, rank) for rank in others]
+        values, deadline = {self.rank: value}, Deadline()
+        while True:
+            for rank in others:
+                if rank not in values and (message := self._world.improbe(rank)) is not None:
+                    values[rank] = message.recv()
+            if len(values) == self.size and self._mpi.Request.Testall(requests):
+                return [values[rank] for rank in range(self.size)]
+            if deadline.pause():
+                missing = [rank for rank in others if rank not in values and not (after_rank_0 and rank == 0)]
+                if missing:
+                    raise deadline.error(self.rank, f"rank {', '.join(map(str, missing))}", purpose)
+
+    def broadcast(self, array: Array) -> None:
+        self.barrier("a broadcast")
+        self._complete(self._world.Ibcast(array.reshape(-1).view(np.uint8)), "a broadcast")
+
+    def all_reduce(self, array: Array) -> None:
+        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time.
+
+        MPI leaves the order of the additions to the library. MPICH adds each part of the array on one rank and copies
+        the sum, in an order that depends on the number of ranks alone.
+        """
+        self.barrier("the sum of gradients")
+        self._complete(self._world.Iallreduce(self._mpi.IN_PLACE, array), "the sum of gradients")
+
+    def _complete(self, request: Any, purpose: str) -> None:
+        """Wait for a collective operation that all ranks have begun."""
+        deadline = Deadline()
+        while not request.Test():
+            if deadline.pause():
+                raise deadline.error(self.rank, "another rank", purpose)
+
+    def abort(self, message: str | None, status: int) -> NoReturn:
+        """Print a message and end all ranks; the job exits with `status`.
+
+        An error of all ranks is printed once, by rank 0: the others wait for it to end them.
+        """
+        time.sleep(min(0.5 * self.rank, 2.0))
+        if message is not None:
+            say(message)
+        time.sleep(0.2)  # mpiexec must have read the message when it learns of the end
+        self._world.Abort(status)
+        raise SystemExit(status)
 
 
-BLOCK_BYTES = 256 * 1024  # stays in the level-2 cache while one buffer after the other is added to it
+def share_of_cores(cores: list[int], of_ranks: list[list[int]]) -> int:
+    """Divide the cores among the ranks of this host that may use the same ones; return each rank's number, at least 1.
 
-
-def to_bfloat16(x: Array) -> Array:
-    """Round float32 to bfloat16, to nearest, ties to even; NaN stays NaN.
-
-    Shapes: float32 [n] -> uint16 [n], the bits of bfloat16
+    mpiexec may have bound each process to cores of its own, which leaves nothing to divide.
     """
-    bits = x.view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(x), (bits >> 16) | 0x0040, rounded).astype(np.uint16)
+    return max(1, len(cores) // sum(each == cores for each in of_ranks))
 
 
-def from_bfloat16(bits: Array) -> Array:
-    """Convert bfloat16 to float32, exactly.  Shapes: uint16 [n], the bits of bfloat16 -> float32 [n]"""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+# ---- Joining -----------------------------------------------------------------------------------------------------
 
 
-def chunk_of(part: slice, rank: int, size: int) -> slice:
-    """Split `part` into `size` contiguous chunks of nearly equal length; return the chunk of `rank`."""
-    length = part.stop - part.start
-    return slice(part.start + length * rank // size, part.start + length * (rank + 1) // size)
+@contextmanager
+def join(kind: str) -> Iterator[Group]:
+    """Join the other ranks of this job, each with its share of the cores, and leave together with them.
 
-
-def sum_rows(rows: Sequence[Array], part: slice, into: Sequence[Array]) -> None:
-    """into[i][part] = rows[0][part] + rows[1][part] + … for each i, in this order, so the rounding never depends on i.
-
-    uint16 rows are bfloat16: their sum is computed in float32 and rounded once.
+    kind: "cpu", or "cuda" for one GPU per rank
+    An error inside the `with` block is reported once, and ends all ranks.
     """
-    block_length = BLOCK_BYTES // rows[0].itemsize
-    for start in range(part.start, part.stop, block_length):
-        block = slice(start, min(start + block_length, part.stop))
-        if rows[0].dtype == np.uint16:
-            total = from_bfloat16(rows[0][block])
-            for row in rows[1:]:
-                total += from_bfloat16(row[block])
-            total = to_bfloat16(total)
+    group = MpiGroup(import_mpi())
+    prefix = "" if group.rank == 0 else f"rank {group.rank}: "
+    try:
+        if kind == "cpu":
+            yield group
         else:
-            total = rows[0][block].copy()
-            for row in rows[1:]:
-                total += row[block]
-        for row in into:
-            row[block] = total
+            yield group_of_gpus(group, kind)
+        group.barrier("the end of the run", after_rank_0=True)  # which may still score translations
+    except UserError as error:
+        group.abort(f"error: {prefix}{error}", error.exit_status)
+    except KeyboardInterrupt as interrupt:
+        group.abort("interrupted" if group.rank == 0 else None, exit_status(interrupt))
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        group.abort(f"error: {prefix}{type(error).__name__}: {error}", 1)
+
+
+def import_mpi() -> Any:
+    """Import mpi4py's MPI.
+
+    Raises: UserError if mpi4py or the MPI library is missing.
+    """
+    try:
+        from mpi4py import MPI  # initialises MPI
+    except (ImportError, RuntimeError) as error:
+        raise UserError(
+            f"this is one process of several, but mpi4py cannot be used ({str(error).splitlines()[0]}); "
+            "pip install '.[parallel]' in the project's directory"
+        ) from None
+    return MPI
+
+
+def group_of_gpus(group: MpiGroup, kind: str) -> Group:
+    """Return a group of the same ranks with a GPU each.
+
+    Raises: UserError if there are fewer GPUs
+    """
+    from minitf.parallel.nccl import NcclGroup
+
+    if kind != "cuda" and group.local_size > 1:
+        raise UserError(
+            f"device={kind!r} would be shared by {group.local_size} processes of this host; choose --device cuda, "
+            "which gives each its own"
+        )
+    # a batch system may show each process its own GPU alone (CUDA_VISIBLE_DEVICES), which is then cuda:0 in all of them
+    device = kind if kind != "cuda" else f"cuda:{0 if device_count() == 1 else group.local_rank}"
+    try:
+        backend = get_backend(device)
+    except ValueError as error:
+        raise UserError(f"{error}; choose fewer --devices, or --devices cpu:N") from None
+    return NcclGroup(group, backend, device)

@@ -54,21 +54,13 @@ def sum_left_to_right(values: Iterable[float]) -> float:
 
 # ---- Ranks ----
 
-WORKER_VARIABLE = "MINITF_WORKER"
-"""Set by the launcher of `--devices` in each process that it starts."""
-
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")  # MPICH and its relatives, Open MPI, any with PMIx
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
-def is_worker() -> bool:
-    """True in a process that the launcher of `--devices` has started."""
-    return WORKER_VARIABLE in os.environ
-
-
 def is_single_process() -> bool:
-    """True unless the launcher of `--devices` or mpiexec has started this process as one of several."""
-    return not is_worker() and (announced_rank() is None or announced_size() == 1)
+    """True unless mpiexec has started this process as one of several."""
+    return announced_rank() is None or announced_size() == 1
 
 
 def announced_rank() -> int | None:

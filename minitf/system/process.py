@@ -175,7 +175,6 @@ def silent(text: str) -> None:
 
 # ---- Signals ----
 
-REPEAT_S = 1.0  # a signal to all processes of a job reaches a rank twice: directly, and through the launcher
 Handler = Callable[[int, FrameType | None], None]
 
 
@@ -231,16 +230,15 @@ def uninterrupted() -> Iterator[None]:
 
 
 class StopRequest:
-    """Context manager in which the first signal only sets `received`, and the second one interrupts at once.
+    """Context manager in which the first signal only sets `received`, and the second one interrupts at once."""
 
-    If it is shared, the same signal within REPEAT_S does not count as a second one.
-    """
-
-    def __init__(self, shared: bool = False) -> None:
-        """shared: all ranks stop at the same step, the one at which `agree` sets the signal"""
+    def __init__(self, shared: bool = False, tells: bool = True) -> None:
+        """
+        shared: all ranks stop at the same step, the one at which `agree` sets the signal
+        tells: print what the signal does
+        """
         self.received: signal.Signals | None = None
-        self._received_s = 0.0
-        self._shared = shared
+        self._shared, self._tells = shared, tells
         self._agreed = 0
         self._previous: dict[signal.Signals, Any] = {}
 
@@ -265,13 +263,12 @@ class StopRequest:
         return 128 + number if number else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
         if self.received is not None:
-            if not self._shared or number != self.received or now > self._received_s + REPEAT_S:
-                _interrupt(number, frame)
+            _interrupt(number, frame)
             return
-        self.received, self._received_s = signal.Signals(number), now
-        _write(f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n")
+        self.received = signal.Signals(number)
+        if self._tells:
+            _write(f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -13,21 +13,20 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
+from minitf.config.devices import parse_devices
 from minitf.config.options import to_plain
 from minitf.data.batches import Batch, Batches
-from minitf.errors import shortened
+from minitf.errors import UserError, shortened
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group, ParallelError
-from minitf.parallel.join import join
+from minitf.parallel.group import Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
@@ -42,7 +41,13 @@ NORM_TOLERANCE = 1e-6
 @contextmanager
 def join_ranks(config: RunConfig) -> Iterator[DataParallel]:
     """Join the other ranks of this job, and leave together with them."""
-    with join(config) as group:
+    kind, size = (config.device, None) if config.devices is None else parse_devices(config.devices)
+    with join(kind) as group:
+        if size not in (None, group.size):
+            raise UserError(
+                f"devices={config.devices!r}, but mpiexec has started {group.size} processes; omit --devices, or "
+                "leave mpiexec out"
+            )
         yield DataParallel(config, group)
 
 
@@ -64,7 +69,6 @@ class DataParallel(SingleProcess):
         kind = group.device.partition(":")[0]
         hosts = "1 host" if group.hosts == 1 else f"{group.hosts} hosts"
         self.description = f"{group.size} processes on {hosts}, {kind}; rank 0 writes log and messages"
-        self._as_bfloat16 = False
         self._directory = config.output
 
     def main_process_first(self) -> AbstractContextManager[None]:
@@ -95,7 +99,7 @@ class DataParallel(SingleProcess):
         for array in (*(p.data for p in model.parameters()), *optimizer.state_arrays().values(), *averages.values()):
             self.group.broadcast(array)
         learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._gradients = GradientBuckets(learning, self.group, as_bfloat16=self._as_bfloat16)
+        self._gradients = GradientBuckets(learning, self.group)
         return state
 
     # ---- An update ----
@@ -119,9 +123,8 @@ class DataParallel(SingleProcess):
         """
         self._gradients.finish()
         norm = optimizer.gradient_norm()
-        ranks = self.group.all_gather(
-            {"step": step, "update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
-        )
+        own = {"step": step, "update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
+        ranks = self.group.all_gather(own, f"the end of step {step:,}")
         for rank, theirs in enumerate(ranks):
             if theirs["step"] != step:
                 raise ParallelError(
@@ -148,7 +151,7 @@ class DataParallel(SingleProcess):
 
     def gather(self, losses: Sequence[Nats], stop: StopRequest | None) -> Sequence[Nats]:
         """Interleave the losses of all ranks, those of batches rank, rank + size, …; agree on whether to stop."""
-        ranks = self.group.all_gather({"losses": losses, "stop": (stop and stop.received) or 0})
+        ranks = self.group.all_gather({"losses": losses, "stop": (stop and stop.received) or 0}, "the validation")
         if stop is not None:
             stop.agree(theirs["stop"] for theirs in ranks)
         count = sum(len(theirs["losses"]) for theirs in ranks)
@@ -183,28 +186,10 @@ def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, 
     return [(number, part, members) for number in range(team, batches, teams)]
 
 
-NUMERICAL_VARIABLES = (
-    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
-    *("OPENBLAS_CORETYPE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NVIDIA_TF32_OVERRIDE", "CUPY_TF32"),
-)
-"""Environment variables that change how libraries compute."""
-PACKAGES = (
-    *("sentencepiece", "safetensors", "numba", "ml-dtypes", "nvmath-python"),
-    *("cupy-cuda13x", "cupy-cuda12x", "nvidia-nccl-cu13", "nvidia-nccl-cu12"),
-)
-"""Packages that compute, or that read what is computed with."""
-
-
 def rank_facts() -> dict[str, str]:
     """Return the facts that all ranks of a job must have in common; the machines may differ."""
     own = environment_facts()
     facts = {name: own[name] for name in ("python", "numpy", "blas")}
-    for name in PACKAGES:
-        try:
-            facts[name] = version(name)
-        except PackageNotFoundError:
-            facts[name] = "not installed"
-    facts |= {name: os.environ.get(name, "not set") for name in NUMERICAL_VARIABLES}
     return {"the version of minitf": own["minitf"], "the code": code_digest()[:16], **facts}
 
 
@@ -225,25 +210,15 @@ MOST_NAMED = 4
 
 
 def require_same(group: Group, facts: dict[str, Any], advice: str) -> None:
-    """Raises: ParallelError, naming the facts in which each rank differs from rank 0."""
-    ranks = group.all_gather(facts)
-    found = [_differences(theirs, ranks[0]) for theirs in ranks]
-    told = [f"rank {rank} disagrees with rank 0: {each}" for rank, each in enumerate(found) if each]
-    if told:
-        more = f"; and {len(told) - MOST_NAMED} more ranks" if len(told) > MOST_NAMED else ""
-        raise ParallelError(f"{'; '.join(told[:MOST_NAMED])}{more}; {advice}")
-
-
-def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """`the seed is 8 there, 7 here, and …`"""
-
-    def shown(facts: dict[str, Any], name: str) -> str:
-        return shortened(repr(facts[name]), 80) if name in facts else "missing"
-
-    absent = object()
-    names = [name for name in ours | theirs if theirs.get(name, absent) != ours.get(name, absent)]
-    told = [f"{name} is {shown(theirs, name)} there, {shown(ours, name)} here" for name in names[:MOST_NAMED]]
-    return ", ".join(told) + (f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    """Raises: ParallelError, naming the facts in which the first rank that differs from rank 0 does so."""
+    ranks = group.all_gather(facts, "a comparison of the ranks")
+    for rank, theirs in enumerate(ranks):
+        names = [name for name in facts if theirs.get(name) != ranks[0].get(name)]
+        if names:
+            pairs = [(name, *(shortened(repr(each.get(name)), 80) for each in (theirs, ranks[0]))) for name in names]
+            shown = [f"{name} is {there} there, {here} here" for name, there, here in pairs[:MOST_NAMED]]
+            more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            raise ParallelError(f"rank {rank} disagrees with rank 0: {', '.join(shown)}{more}; {advice}")
 
 
 def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import PathPair, RunConfig
+from minitf.config.devices import parse_devices
 from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
@@ -96,7 +97,7 @@ class SingleProcess:
     description = ""  # for the user
 
     def __init__(self, config: RunConfig):
-        self.device = config.device
+        self.device = config.device if config.devices is None else parse_devices(config.devices)[0]
         self.threads = config.threads  # None: one a core
 
     def main_process_first(self) -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.system.progress import duration
 
-CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "waiting_s", "summing_s", "exposed_s")
+CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "exposed_s")
 """Keys of a log line that depend on the clock.  All other values of the log, and every bit of the weights and moments,
 are the same whether or not a run was interrupted."""
 

@@ -1,60 +1,35 @@
-"""Sums over buffers, and bfloat16."""
+"""The cores of a rank, and the limit of its waits."""
 
-from fractions import Fraction
-from itertools import pairwise
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from minitf.parallel.group import chunk_of, from_bfloat16, sum_rows, to_bfloat16
-
-
-@given(st.lists(st.floats(width=32), min_size=1, max_size=30))
-def test_bfloat16_is_the_nearest_number_with_8_bits(values):
-    for x in map(np.float32, values):
-        found = to_bfloat16(np.array([x], np.float32))[0]
-        below = int(x.view(np.uint32)) >> 16  # towards zero; the next one has one more
-        if np.isnan(x):
-            assert np.isnan(from_bfloat16(np.array([found], np.uint16))[0])
-            continue
-        if below & 0x7FFF >= 0x7F7F:  # the largest finite one, or ∞
-            continue
-        low, high = (abs(Fraction(float(np.uint32(bits << 16).view(np.float32)))) for bits in (below, below + 1))
-        exact, middle = abs(Fraction(float(x))), (low + high) / 2
-        assert found == below + (exact > middle or (exact == middle and below % 2 == 1))
+from minitf.errors import UserError
+from minitf.parallel import group
+from minitf.parallel.group import Deadline, share_of_cores
 
 
-def test_bfloat16_rounds_ties_to_even():
-    x = np.array([1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8], np.float32)
-    assert from_bfloat16(to_bfloat16(x)).tolist() == [1.0, 1 + 2 * 2**-7, -1.0]
+def test_ranks_share_the_cores_that_they_have_in_common():
+    assert share_of_cores([0, 1, 2, 3], [[0, 1, 2, 3], [0, 1, 2, 3]]) == 2
+    assert share_of_cores([0, 1], [[0, 1], [2, 3]]) == 2  # bound by mpiexec
+    assert share_of_cores([0, 1], [[0, 1]] * 8) == 1
 
 
-@given(length=st.integers(0, 100), size=st.integers(1, 20), start=st.integers(0, 9))
-def test_chunk_ofs_cover_a_part(length, size, start):
-    parts = [chunk_of(slice(start, start + length), rank, size) for rank in range(size)]
-    assert parts[0].start == start
-    assert parts[-1].stop == start + length
-    assert all(a.stop == b.start for a, b in pairwise(parts))
-    assert max(p.stop - p.start for p in parts) - min(p.stop - p.start for p in parts) <= 1
+def test_a_job_that_was_stopped_as_a_whole_goes_on(monkeypatch):
+    """A rank that wakes up first must not take the hour of the stop for the others' delay."""
+    now_s = [0.0]
+    monkeypatch.setattr(group.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(group.time, "sleep", lambda seconds: None)
+    monkeypatch.setenv("MINITF_COLLECTIVE_TIMEOUT_S", "3")
+    deadline = Deadline()
+    now_s[0] += 3600
+    assert not deadline.pause()
+    for _ in range(20):
+        now_s[0] += 0.1
+        assert not deadline.pause()
+    now_s[0] += 0.1
+    assert deadline.pause()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sums_are_in_the_order_of_ranks(dtype):
-    rng = np.random.default_rng(0)
-    rows = [(rng.standard_normal(200_000) * 10.0**rank).astype(dtype) for rank in range(4)]
-    before = [row.copy() for row in rows]
-    sum_rows(rows, slice(5, 199_990), into=rows)
-    expected = ((before[0] + before[1]) + before[2]) + before[3]
-    for row, old in zip(rows, before, strict=True):
-        assert row[5:199_990].tobytes() == expected[5:199_990].tobytes()
-        assert (row[:5] == old[:5]).all()
-        assert (row[199_990:] == old[199_990:]).all()
-
-
-def test_sums_of_bfloat16_are_rounded_once():
-    """1 + 2⁻⁹ + 2⁻⁹ + … is lost if every sum is rounded."""
-    rows = [to_bfloat16(np.array([1.0 if rank == 0 else 2**-9], np.float32)) for rank in range(9)]
-    sum_rows(rows, slice(0, 1), into=rows)
-    assert from_bfloat16(rows[3]).tolist() == [1 + 2 * 2**-7]
+def test_a_limit_that_is_no_number_is_refused(monkeypatch):
+    monkeypatch.setenv("MINITF_COLLECTIVE_TIMEOUT_S", "soon")
+    with pytest.raises(UserError, match="MINITF_COLLECTIVE_TIMEOUT_S='soon' is not a number of seconds"):
+        Deadline()

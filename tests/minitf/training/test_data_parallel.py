@@ -1,9 +1,6 @@
 """Data parallelism: the share of each rank, and what the ranks tell each other."""
 
-import re
-import tomllib
 from fractions import Fraction
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,9 +9,7 @@ from hypothesis import strategies as st
 
 from minitf.config import RunConfig
 from minitf.parallel.group import Group, ParallelError
-from minitf.training.data_parallel import DataParallel, rank_facts, require_same, share_of_update
-
-ROOT = Path(__file__).parents[3]
+from minitf.training.data_parallel import DataParallel, require_same, share_of_update
 
 # ---- Shares ------------------------------------------------------------------------------------------------------
 
@@ -48,15 +43,8 @@ class Told(Group):
     def __init__(self, *values):
         self.values, self.size = values, len(values)
 
-    def all_gather(self, value):
+    def all_gather(self, value, purpose=""):
         return list(self.values)
-
-
-def test_ranks_compare_the_versions_of_all_that_computes():
-    """What the extras for Numba and GPUs install; cuda-bindings only finds libraries."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {re.match(r"[\w-]+", each)[0] for extra in ("numba", "gpu", "gpu-cuda12") for each in extras[extra]}
-    assert named - {"cuda-bindings"} <= rank_facts().keys()
 
 
 def test_the_first_fact_that_differs_is_named():
@@ -65,17 +53,14 @@ def test_the_first_fact_that_differs_is_named():
         require_same(Told({"the seed": 7}, {"the seed": 7}, {"the seed": 8}), {"the seed": 7}, "use one")
 
 
-def test_all_that_differs_is_named_up_to_a_limit():
-    ranks = [{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, {"a": 1}, {"a": "x" * 5000, "new": 2}]
+def test_what_differs_is_named_up_to_a_limit():
+    facts = dict.fromkeys("abcde", 1)
     with pytest.raises(ParallelError) as found:
-        require_same(Told(*ranks, *[{}] * 9), ranks[0], "use one")
+        require_same(Told(facts, {**dict.fromkeys("abcde", 2), "a": "x" * 5000}), facts, "use one")
     said = str(found.value)
-    assert "rank 1 disagrees with rank 0: b is missing there, 1 here, c is missing there" in said
-    assert "rank 2 disagrees with rank 0: a is 'xxx" in said
-    assert said.endswith("and 1 more; and 7 more ranks; use one")
-    assert len(said) < 1000
-    with pytest.raises(ParallelError, match="new is 2 there, missing here"):
-        require_same(Told({"a": 1}, {"a": 1, "new": 2}), {"a": 1}, "use one")
+    assert said.startswith("rank 1 disagrees with rank 0: a is 'xxx")
+    assert said.endswith("d is 2 there, 1 here, and 1 more; use one")
+    assert len(said) < 500
 
 
 def test_figures_of_batches_come_back_in_their_order():
