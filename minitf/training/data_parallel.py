@@ -26,7 +26,8 @@ from minitf.errors import UserError, shortened
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group, ParallelError, join
+from minitf.parallel.group import Group, ParallelError
+from minitf.parallel.join import join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage

@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # also where it is imported, by its tests
@@ -34,9 +32,7 @@ from workload import add_arguments
 class OneRank(Group):
     """The group that a group of GPUs is made of; its only rank has nobody to talk to."""
 
-    heartbeat: Any = SimpleNamespace(waiting=nullcontext)
-
-    def all_gather(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any, purpose: str = "", *, after_rank_0: bool = False) -> list[Any]:
         return [value]
 
 
@@ -47,12 +43,12 @@ class TracedGroup(NcclGroup):
         self.bytes: list[int] = []
         self.events: list[tuple[Any, Any]] = []
 
-    def all_reduce(self, part: slice) -> None:
+    def all_reduce(self, array: Any) -> None:
         ready = self._xp.cuda.get_current_stream().record(self._xp.cuda.Event())
-        super().all_reduce(part)
+        super().all_reduce(array)
         with self._stream:
-            self._buffer[part].copy()
-        self.bytes.append(self._buffer[part].nbytes)
+            array.copy()
+        self.bytes.append(array.nbytes)
         self.events.append((ready, self._stream.record(self._xp.cuda.Event())))
 
 

@@ -3,16 +3,14 @@
     python studies/benchmarks/parallel.py              all of it; some 10 minutes on an idle machine with 2 cores
     python studies/benchmarks/parallel.py --only model no measurement: the arithmetic of docs/scaling.md
 
-Prints tables. `waiting` and `summing` go on beside the backward pass; `exposed` is what a step is longer by.
+Prints tables. `exposed` is the time from the end of the backward pass until all gradients are summed.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -35,7 +33,7 @@ from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
 from minitf.parallel.join import join
-from minitf.parallel.launch import launch
+from minitf.parallel.launch import job
 from minitf.system.process import set_up_device
 from minitf.training.data_parallel import share_of_update
 from minitf.training.optim import Adam, batch_loss
@@ -61,13 +59,12 @@ SUMS, SECONDS_OF_STEPS = 7, 20.0
 
 def measure_sums(group: Group, length: int) -> dict[str, float]:
     """Seconds of one sum over all processes of `length` float32 numbers, in one piece."""
-    buffer = group.new_buffer(length, "float32")
-    buffer[...] = group.rank
+    buffer = np.full(length, group.rank, np.float32)
     seconds = []
     for _ in range(SUMS):
         group.barrier()
         start = time.perf_counter()
-        group.all_reduce(slice(0, length))
+        group.all_reduce(buffer)
         seconds.append(time.perf_counter() - start)
     return {"best_s": min(seconds), "median_s": statistics.median(seconds)}
 
@@ -110,7 +107,7 @@ def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
 
 def work(what: str, numbers: list[int], result: Path | None) -> int:
     """Measure in this process of a job; rank 0 writes down what it has seen."""
-    with join(replace(PRESETS["tiny"], rank_timeout=120.0)) as group:
+    with join("cpu") as group:
         found = measure_sums(group, *numbers) if what == "sums" else measure_steps(group, *numbers)
         if group.rank == 0 and result is not None:
             result.write_text(json.dumps(found))
@@ -121,53 +118,37 @@ def work(what: str, numbers: list[int], result: Path | None) -> int:
 
 
 def in_job(size: int, what: str, *numbers: int) -> dict[str, float]:
-    """What rank 0 of `size` processes of this host measures; 0 stands for this program's way without any."""
+    """What rank 0 of `size` processes of this host measures."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result"
         words = ["--work", what, "--numbers", *map(str, numbers), "--result", str(result)]
-        if launch([__file__, *words], size, 120.0):
-            raise SystemExit(f"{size} processes that measure {what} have failed")
-        return json.loads(result.read_text())
-
-
-def in_mpi(size: int, what: str, *numbers: int) -> dict[str, float] | None:
-    """The same under mpiexec; None where there is none."""
-    program = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if program is None or importlib.util.find_spec("mpi4py") is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result"
-        words = ["--work", what, "--numbers", *map(str, numbers), "--result", str(result)]
-        command = [program, "-n", str(size), sys.executable, __file__, *words]
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+        command, environment = job([__file__, *words], size)
+        subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
         return json.loads(result.read_text())
 
 
 def show_sums() -> None:
     print("\nOne sum over all processes of a host, float32, milliseconds (best / median of 7)\n")
-    print(f"{'numbers':>12} {'MiB':>6} {'processes':>9} {'--devices cpu:N':>20} {'mpiexec -n N':>20}")
+    print(f"{'numbers':>12} {'MiB':>6} {'processes':>9} {'best / median':>20}")
     for length in FLOATS:
         for size in (2, 8):
-            cells = []
-            for run in (in_job, in_mpi):
-                found = run(size, "sums", length)
-                missing = "no mpi4py" if found is None else ""
-                cells.append(missing or f"{1e3 * found['best_s']:.1f} / {1e3 * found['median_s']:.1f}")
-            print(f"{length:12,} {length * 4 / 2**20:6.0f} {size:9} {cells[0]:>20} {cells[1]:>20}", flush=True)
+            found = in_job(size, "sums", length)
+            cell = f"{1e3 * found['best_s']:.1f} / {1e3 * found['median_s']:.1f}"
+            print(f"{length:12,} {length * 4 / 2**20:6.0f} {size:9} {cell:>20}", flush=True)
 
 
 def show_steps() -> None:
     cores = len(os.sched_getaffinity(0))
     parameters = Transformer(MODEL).parameter_count()
     print(f"\nSteps of the small preset, {parameters:,} parameters, {parameters * 4 / 2**20:.0f} MiB of gradients;")
-    print("milliseconds a step: `waiting` and `summing` run beside the backward pass, `exposed` lengthens the step\n")
-    heads = "".join(f"{name:>9}" for name in ("step", "waiting", "summing", "exposed"))
+    print("milliseconds a step; `exposed` is waiting for the other processes, and summing\n")
+    heads = "".join(f"{name:>9}" for name in ("step", "exposed"))
     print(f"{'tokens':>7} {'processes x threads':>20}{heads} {'tokens/s':>10}")
     for tokens in (4_096, 1_024):
         found = {}
         for size, threads in ((1, cores), (cores, 1), (8, 1)):
             found[size] = seen = in_job(size, "steps", tokens, threads)
-            cells = "".join(f"{1e3 * seen[name]:9.1f}" for name in ("step_s", "waiting_s", "summing_s", "exposed_s"))
+            cells = "".join(f"{1e3 * seen[name]:9.1f}" for name in ("step_s", "exposed_s"))
             print(f"{tokens:7,} {f'{size} x {threads}':>20}{cells} {seen['tokens_per_s']:10,.0f}", flush=True)
         ratio = found[cores]["tokens_per_s"] / found[1]["tokens_per_s"]
         print(
@@ -182,7 +163,7 @@ def show_model() -> None:
     )
     heads = "".join(f"{name:>12}" for name in ("MB sent", "sum ms", "exposed ms", "tokens/s", "efficiency"))
     print(f"{'wire':>9} {'hosts':>5} {'GPUs':>5}{heads}")
-    for wire, bytes_ in (("float32", 4), ("bfloat16", 2)):
+    for wire, bytes_ in (("float32", 4),):
         for hosts in (1, 2, 8, 64):
             sum_s = seconds_of_sum(hosts, BASE_PARAMETERS * bytes_)
             # the embedding is complete with the backward pass; the rest hides behind it, two thirds of the step

@@ -20,10 +20,12 @@ the same, and another direction.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import functools
 import itertools
 import os
 import re
+import signal
 import sys
 import time
 import warnings
@@ -626,6 +628,15 @@ def hunt(library: str, names: Sequence[str], processes: int, minutes: float) -> 
     return findings, counts, done
 
 
+def exit_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent exits, whatever the reason (Linux)."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if os.getppid() != parent:  # it has exited already
+            os._exit(1)
+
+
 def results(
     library: str, names: Sequence[str], processes: int, end: float
 ) -> Iterator[tuple[str, tuple[list[Finding], Counter[str]] | LeftOut]]:
@@ -634,13 +645,11 @@ def results(
     A library may end the process, as by a segmentation fault.  The first function that has no result then is looked at
     alone, and left out if that ends its process as well; the others go on.  Whatever ends this process ends all.
     """
-    from minitf.parallel.launch import exit_with_launcher
-
     waiting = list(names)
     alone = False
     while waiting:
         size = 1 if alone else processes
-        with ProcessPoolExecutor(size, get_context("spawn"), exit_with_launcher, (os.getpid(),)) as pool:
+        with ProcessPoolExecutor(size, get_context("spawn"), exit_with_parent, (os.getpid(),)) as pool:
             futures = {name: pool.submit(examine_function, library, name) for name in waiting[: 1 if alone else None]}
             try:
                 for name, future in futures.items():

@@ -89,14 +89,14 @@ def test_two_cards_train_as_one(tmp_path: Path, seen: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("hang", r"deadlock: all ranks waited for each other for 4 seconds: rank 0 in synchronize \(nccl.py"),
+        ("hang", "waited 4 seconds for another rank, in the sum of gradients"),
         ("error", r"NCCL cannot sum gradients: .*remote process exited"),
     ],
 )
 def test_sums_that_never_end_end_the_job(tmp_path: Path, fault: str, said: str) -> None:
     """Instead of waiting where nothing ends it."""
-    flags = [*write_corpus(tmp_path), *FLAGS, "--devices", "cuda:2", "--rank-timeout", "4"]
-    machine = {"STUB_DEVICES": "2", "STUB_NCCL": fault}
+    flags = [*write_corpus(tmp_path), *FLAGS, "--devices", "cuda:2"]
+    machine = {"STUB_DEVICES": "2", "STUB_NCCL": fault, "MINITF_COLLECTIVE_TIMEOUT_S": "4"}
     done = run(
         "-m", "minitf", "train", *flags, "--output", str(tmp_path / "run"), stub="counts", limit_s=240, **machine
     )
@@ -136,9 +136,8 @@ def step(*flags: str) -> dict[str, Any]:
         ((), 300),
         (("--graphs",), 4),
         (("--graphs", "--processes"), 22),
-        (("--graphs", "--processes", "--reduce-dtype", "bfloat16"), 23),
     ],
-    ids=["eager", "graph", "processes", "bfloat16"],
+    ids=["eager", "graph", "processes"],
 )
 def test_launches_of_a_step_of_base(flags: tuple[str, ...], most: int, record_property: Any) -> None:
     """No launch is beyond a card's limits, and none is illegal in a capture."""

@@ -8,7 +8,6 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 import pytest
 
-from minitf.parallel.launch import exit_with_launcher
 from studies.tests.load_recipes import load_recipe
 
 hunt = load_recipe("hunt")
@@ -178,7 +177,8 @@ class Pool:
     """A pool of processes, one of which ends when it gets a fatal function, and with it all that have not finished."""
 
     def __init__(self, processes, context, initializer, initargs):
-        assert (initializer, initargs) == (exit_with_launcher, (os.getpid(),))  # a killed hunt leaves no process behind
+        # a killed hunt leaves no process behind
+        assert (initializer, initargs) == (hunt.exit_with_parent, (os.getpid(),))
         self.broken = False
 
     def __enter__(self):

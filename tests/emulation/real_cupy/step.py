@@ -12,9 +12,7 @@ import json
 import os
 import sys
 import time
-from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,6 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=50, help="tokens of source and target")
     parser.add_argument("--graphs", action="store_true", help="repeat a CUDA graph")
     parser.add_argument("--processes", action="store_true", help="sum gradients by NCCL, of one process")
-    parser.add_argument("--reduce-dtype", default="full")
     parser.add_argument("--steps", type=int, default=8)
     args = parser.parse_args()
     stub = getattr(sys.modules.get("sitecustomize"), "stub", None) or stubs.install()
@@ -50,9 +47,7 @@ def main() -> None:
     from minitf.training.optim import Adam, compute_gradients
 
     class Alone(Group):
-        heartbeat: Any = SimpleNamespace(waiting=nullcontext)
-
-        def all_gather(self, value: Any) -> list[Any]:
+        def all_gather(self, value: Any, purpose: str = "", *, after_rank_0: bool = False) -> list[Any]:
             return [value]
 
     os.environ["AUTOGRAD_SELF_TEST"] = "0"  # nothing is computed
@@ -65,7 +60,7 @@ def main() -> None:
     buckets = None
     if args.processes:
         group = NcclGroup(Alone(), backend, "cuda:0")
-        buckets = GradientBuckets(model.parameters(), group, as_bfloat16=args.reduce_dtype == "bfloat16")
+        buckets = GradientBuckets(model.parameters(), group)
     graphs = StepGraphs(model, compute_gradients, 0.1, 8) if args.graphs else None
     rng, times = np.random.default_rng(0), []
     for number in range(1, args.steps + 1):

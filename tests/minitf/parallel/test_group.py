@@ -3,7 +3,6 @@
 import pytest
 
 from minitf.errors import UserError
-from minitf.parallel import group
 from minitf.parallel.group import Deadline, share_of_cores
 
 
@@ -16,8 +15,8 @@ def test_ranks_share_the_cores_that_they_have_in_common():
 def test_a_job_that_was_stopped_as_a_whole_goes_on(monkeypatch):
     """A rank that wakes up first must not take the hour of the stop for the others' delay."""
     now_s = [0.0]
-    monkeypatch.setattr(group.time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(group.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.setenv("MINITF_COLLECTIVE_TIMEOUT_S", "3")
     deadline = Deadline()
     now_s[0] += 3600

@@ -9,7 +9,6 @@ from autograd.fast.table import Kernels
 from minitf.errors import UserError
 from minitf.system.environment import (
     VERSION,
-    WORKER_VARIABLE,
     announced_rank,
     announced_size,
     changes,
@@ -62,8 +61,6 @@ def test_who_mpiexec_says_one_is(monkeypatch):
     assert not is_single_process()
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
     assert is_single_process()
-    monkeypatch.setenv(WORKER_VARIABLE, "{}")
-    assert not is_single_process()
 
 
 def test_rank_zero_output(monkeypatch, capsys):

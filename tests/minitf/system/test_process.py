@@ -69,20 +69,6 @@ def test_the_first_signal_asks_and_the_second_interrupts(number, capfd):
     assert capfd.readouterr().err == (f"\n{number.name}: finishing this step and saving; repeat to stop immediately\n")
 
 
-def test_a_signal_that_reaches_a_rank_twice_is_one(monkeypatch, capfd):
-    """Directly, and through the launcher; another signal, or the same one later, is a second one."""
-    with StopRequest(shared=True) as stop:
-        send(signal.SIGTERM)
-        send(signal.SIGTERM)
-        assert stop.received == signal.SIGTERM
-        with pytest.raises(KeyboardInterrupt):
-            send(signal.SIGINT)
-        monkeypatch.setattr("minitf.system.process.REPEAT_S", 0.0)
-        with pytest.raises(TerminationInterrupt):
-            send(signal.SIGTERM)
-    assert capfd.readouterr().err.count("finishing this step and saving") == 1
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_all_three_interrupt(number):
     with interrupting(), pytest.raises(KeyboardInterrupt) as caught:

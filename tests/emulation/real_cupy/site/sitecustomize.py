@@ -4,7 +4,7 @@ import os
 import sys
 
 if os.environ.get("STUB"):
-    if "MINITF_WORKER" in os.environ and "STUB_DEVICES_OF_RANKS" in os.environ:
+    if "PMI_RANK" in os.environ and "STUB_DEVICES_OF_RANKS" in os.environ:
         os.environ["STUB_DEVICES"] = os.environ["STUB_DEVICES_OF_RANKS"]
     sys.path.insert(0, os.environ["STUB_PROJECT"])
     from tests.emulation.real_cupy.stub import install
