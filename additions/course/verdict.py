@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from additions.course.exercise import Exercise
-from minitf.system.portable import has_process_groups
 
 LIMIT_S = 20.0
 MEMORY_BYTES = 2**30
@@ -53,7 +52,7 @@ def judge(program: str, label: str, path: Path, limit_s: float = LIMIT_S, grace_
     command = [sys.executable, "-P", "-m", program, label, str(path), str(limit_s)]
     folders = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, folders))}
-    run = _run_group if has_process_groups() else _run_alone
+    run = _run_group if hasattr(os, "killpg") else _run_alone  # which Windows lacks
     try:
         written, status = run(command, environment, secret, limit_s + grace_s)
     except subprocess.TimeoutExpired:

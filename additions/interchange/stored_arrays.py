@@ -24,7 +24,6 @@ import numpy as np
 from numpy.lib import format as npy
 
 from minitf.errors import UserError
-from minitf.system import portable
 from minitf.system.files import os_errors_explained, parse_json_object
 from minitf.system.writing import atomic_write
 
@@ -88,7 +87,7 @@ class SourceFile:
             status = os.stat(path)
             if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
                 raise ModelFileError(f"{path} is not a file; give the file of a model")
-            self._descriptor = os.open(path, os.O_RDONLY | portable.CLOEXEC)
+            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self.size = status.st_size
         self._block, self._used = np.empty(0, np.uint8), 0
         self._left = MOST_TIMES * self.size + SPARE_BYTES
@@ -126,7 +125,7 @@ class SourceFile:
         rest = memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")  # type: ignore[arg-type]
         with os_errors_explained(f"read {self.path}", ModelFileError):
             while rest:
-                count = portable.read_into(self._descriptor, rest[: 2**30], offset)
+                count = _read_into(self._descriptor, rest[: 2**30], offset)
                 if not count:
                     raise self.damaged("it has been cut short while it was read")
                 rest, offset = rest[count:], offset + count
@@ -165,6 +164,16 @@ class SourceFile:
         """Raises: ModelFileError unless the file has `count` bytes at `offset`"""
         if offset < 0 or count < 0 or offset + count > self.size:
             raise self.damaged(f"it has {self.size} bytes, but {count} are needed from byte {offset} on")
+
+
+def _read_into(descriptor: int, memory: memoryview, offset: int) -> int:
+    """Fill `memory` from `offset` on; return the number of bytes that were there."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [memory], offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)  # on Windows
+    found = os.read(descriptor, len(memory))
+    memory[: len(found)] = found
+    return len(found)
 
 
 @dataclass(frozen=True)

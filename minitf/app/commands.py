@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from minitf.app.arguments import version
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.plugins import load, registered
-from minitf.system.process import require_numpy, uninterrupted
+from minitf.system.process import uninterrupted
 
 GROUPS = {
     "Train": {
@@ -54,8 +54,6 @@ GROUPS = {
 """The commands, grouped by purpose, each with its description and its function, in a module of this package, or the
 addition that registers it as an entry point of the group `minitf.commands`."""
 COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
-WITHOUT_NUMPY = ("parse", "statistics", "split", "corpus", "learn", "completion")
-"""Commands that never import NumPy, or only after parsing their arguments."""
 
 
 def function_of(name: str) -> Callable[[Sequence[str]], int | None]:
@@ -96,8 +94,6 @@ def main(argv: Sequence[str]) -> int | None:
     elif name == "--version":
         print(version())
     elif name in COMMANDS or name in registered("minitf.commands"):
-        if name not in WITHOUT_NUMPY:
-            require_numpy()
         with uninterrupted():
             command = function_of(name)
         return command(rest)

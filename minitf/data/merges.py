@@ -14,7 +14,6 @@ from sentencepiece import SentencePieceTrainer
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import in_chunks, words_of
 from minitf.errors import UserError
-from minitf.system.process import require_threads
 
 # The most frequent characters, which make up this share of the text, get a piece each; the rest are spelled in bytes.
 # In 58,000 lines of Multi30k these are the 13 characters seen five times or less: too rare to learn an embedding from,
@@ -25,8 +24,6 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 # sentencepiece skips a sentence of more than 4,192 bytes, and earlier releases end the process at a word of 65,536
 # characters. No piece is longer than 16 characters, so a cut here loses nothing.
 LONGEST_WORD = 1000
-TRAINER_THREADS = 16
-"""Threads that sentencepiece starts to learn a vocabulary."""
 
 
 def learn_merges(
@@ -64,7 +61,6 @@ def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WOR
 
 
 def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
-    require_threads(TRAINER_THREADS)
     model = io.BytesIO()
     stopped = threading.Event()
 

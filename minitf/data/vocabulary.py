@@ -8,10 +8,8 @@ pieces of its own.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +21,6 @@ from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
 from minitf.data.text import PathLike, checked_ids, normalise
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
-from minitf.system.process import require_threads
 from minitf.system.writing import atomic_write
 
 
@@ -112,7 +109,6 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
-        _require_encoding_threads(os.cpu_count() or 1)
         return self._processor.encode([normalise(line) for line in lines])
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
@@ -156,7 +152,3 @@ def sized(config: TransformerConfig, vocabulary: AnyVocabulary) -> TransformerCo
     """
     source, target = len(vocabulary.source), len(vocabulary)
     return replace(config, vocab_size=target, source_vocab_size=None if source == target else source)
-
-
-_require_encoding_threads = cache(require_threads)
-"""sentencepiece would end the process; asked once, for it starts them for every text."""

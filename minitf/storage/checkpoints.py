@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from minitf.errors import UserError
-from minitf.system import portable
 from minitf.system.files import explained, os_errors_explained, parse_json, parse_json_object
 
 Array = NDArray[Any]
@@ -203,7 +202,7 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, "numpy", backend="pread")
     except FileNotFoundError:
-        os.close(os.open(path, os.O_RDONLY | portable.CLOEXEC))  # raises the error of the system
+        open(path, "rb").close()  # raises the error of the system
         return safe_open(path, "numpy", backend="pread")  # that error has passed
 
 

@@ -23,10 +23,6 @@ def explanation(error: Exception) -> str | None:
         return f"the package {name} is not installed for {sys.executable}; {_how_to_install()}"
     if isinstance(error, MemoryError):
         return lack_of_memory(error)
-    if isinstance(error, ImportError) and ("failed to map" in str(error) or "C-extensions" in str(error)):
-        return "not enough memory to load a library; increase the limit of ulimit -v"
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "cannot start a thread; increase the limits of ulimit -u and ulimit -v, or choose fewer --threads"
     return explained(_failed_action(error), error) if isinstance(error, OSError) else None
 
 

@@ -1,4 +1,4 @@
-"""The process of a command: exit status, messages, signals that stop it, the limits of the system, and its device.
+"""The process of a command: exit status, messages, signals that stop it, and its device.
 
 Signals: SIGINT (Ctrl-C), SIGTERM (`kill`, batch systems) and SIGHUP (a closed terminal).
 """
@@ -6,7 +6,6 @@ Signals: SIGINT (Ctrl-C), SIGTERM (`kill`, batch systems) and SIGHUP (a closed t
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import signal
 import sys
@@ -21,7 +20,6 @@ from typing import Any
 
 from minitf.errors import UserError
 from minitf.system.failures import drop_output, explanation
-from minitf.system.portable import SIGNALS
 
 # ---- Running a command ----
 
@@ -32,14 +30,14 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     A UserError is printed as `error: …` and gives its own status, which is 2 for nearly all. SIGINT, SIGTERM and SIGHUP
     give 130, 143 and 129; an output whose reader has closed it (`| head`) gives 141.
     """
-    _occupy_standard_descriptors()
+    if sys.stdout is None:  # Python would drop every line without a word
+        say("error: standard output is closed; open it, or send it to a file")
+        return UserError.exit_status
     _allow_any_character()
     try:
-        with interrupting(), _closed_output_noticed():
+        with interrupting():
             try:
-                arguments = sys.argv[1:] if argv is None else argv
-                _refuse_half_pairs(arguments)
-                status = main(arguments)
+                status = main(sys.argv[1:] if argv is None else argv)
             finally:
                 if not isinstance(sys.exception(), Exception):
                     sys.stdout.flush()  # here, where a failure can still be reported; also after --help
@@ -57,53 +55,11 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     return status or 0
 
 
-class _ClosedOutput(io.TextIOBase):
-    """Standard output that was closed before the start (`>&-`): Python would drop every line without a word."""
-
-    def write(self, text: str) -> int:
-        raise UserError("standard output is closed; open it, or send it to a file")
-
-    def fileno(self) -> int:
-        raise UserError("standard output is closed; give a file with --output")
-
-
-@contextmanager
-def _closed_output_noticed() -> Iterator[None]:
-    before = sys.stdout
-    if before is None:
-        sys.stdout = _ClosedOutput()
-    try:
-        yield
-    finally:
-        sys.stdout = before
-
-
 def _allow_any_character() -> None:
     """Print characters that a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _refuse_half_pairs(arguments: Sequence[str]) -> None:
-    """Raises: UserError for an argument that no shell can give, and no file can be named with"""
-    for argument in arguments:
-        try:
-            os.fsencode(argument)
-        except UnicodeEncodeError:
-            raise UserError(f"the argument {argument[:100]!a} contains half a surrogate pair; remove it") from None
-
-
-def _occupy_standard_descriptors() -> None:
-    """Open the null device in place of standard streams that were closed before the start (`2>&-`).
-
-    The next file opened would get their numbers, and whatever a library writes to "standard error" would end up in it.
-    """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
 
 
 def program(command: str) -> str:
@@ -175,6 +131,8 @@ def silent(text: str) -> None:
 
 # ---- Signals ----
 
+SIGNALS = tuple([getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)])
+"""The signals that stop a command; Windows lacks the last."""
 Handler = Callable[[int, FrameType | None], None]
 
 
@@ -296,54 +254,6 @@ def _write(text: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # closed, or its reader has gone
             os.write(sys.stderr.fileno(), text.encode())
-
-
-# ---- Limits ----
-
-NUMPY_BYTES, THREAD_BYTES = 256 * 2**20, 40 * 2**20
-"""Addresses that NumPy's code takes, and each thread of OpenBLAS with its buffer."""
-
-
-def require_numpy() -> None:
-    """Raises: UserError if the limits of the system do not let NumPy be imported
-
-    OpenBLAS would send this process a SIGINT, or call exit.
-    """
-    count = _blas_threads()
-    require_threads(count)
-    needed = NUMPY_BYTES + count * THREAD_BYTES
-    try:
-        mmap.mmap(-1, needed).close()  # takes addresses, but no memory
-    except OSError:
-        raise UserError(
-            f"not enough memory: NumPy needs {needed // 2**20} MiB; increase the limit of ulimit -v"
-        ) from None
-
-
-def _blas_threads() -> int:
-    given = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(int(given), cores)) if given.isdecimal() else cores
-
-
-def require_threads(count: int) -> None:
-    """Raises: UserError if the system does not let a program start as many."""
-    go_on = threading.Event()
-    threads = [threading.Thread(target=go_on.wait) for _ in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-    except (RuntimeError, MemoryError) as error:
-        raise UserError(
-            f"cannot start {count} threads ({error}); increase the limits of ulimit -u and ulimit -v"
-        ) from None
-    finally:
-        go_on.set()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-                while Path(f"/proc/self/task/{thread.native_id}").exists():  # Linux counts it until then
-                    time.sleep(0.0005)
 
 
 # ---- Device ----

@@ -3,9 +3,6 @@
 import json
 import os
 import shlex
-import shutil
-import socket
-import subprocess
 
 import pytest
 
@@ -97,37 +94,3 @@ def test_a_refused_value_is_not_printed_whole(say, flag):
     assert status == 2
     assert len(said) < 1200
     assert "\x1b" not in said
-
-
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs another user: root, and setpriv")
-def test_a_lock_that_another_user_shares_is_not_blamed_on_a_process_that_has_ended(texts, tmp_path, say):
-    """Whoever may read the lock file can hold it, without writing who they are."""
-    run = tmp_path / "run"
-    assert say("train", *texts, "--output", run, "--max-steps", 1)[0] == 0
-    (run / "lock").write_text(f"process 999999999 on {socket.gethostname()}\n")
-    for folder in (run, *run.parents[: len(run.parents) - 1]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    holder = ["setpriv", "--reuid", "65533", "--clear-groups", "flock", "--shared", str(run / "lock"), "sleep", "60"]
-    with subprocess.Popen(holder, start_new_session=True) as process:
-        try:
-            while not holds(run):
-                assert process.poll() is None
-            status, said = say("train", "--resume", run, "--max-steps", 2)
-        finally:
-            os.killpg(process.pid, 9)
-    assert status == 2
-    assert f"{run} is in use by another process that has opened its lock file (fuser shows which)" in said
-
-
-def holds(run):
-    """Whether another process holds the lock."""
-    held = subprocess.run(["flock", "--nonblock", str(run / "lock"), "true"], check=False)
-    return held.returncode != 0
-
-
-@pytest.mark.parametrize("command", ["parse treebank \ud800", "corpus \ud800", "statistics \ud800 x", "pack a \ud800"])
-def test_half_a_surrogate_pair_as_a_name_is_a_sentence(command, say):
-    """No shell can give one, but a program can."""
-    status, err = say(*command.split())
-    assert status == 2
-    assert r"error: the argument '\ud800' contains half a surrogate pair" in err

@@ -308,15 +308,6 @@ def test_closed_standard_streams_are_one_sentence(tiny_run):
         assert_one_error(done, f"standard {stream} is closed")
 
 
-def test_without_standard_error_nothing_is_told_among_the_translations(tiny_run, expected, tmp_path):
-    reference = tmp_path / "right.de"
-    reference.write_text("".join(line + "\n" for line in expected), encoding="utf-8")
-    command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--reference", reference]
-    done = subprocess.run(["sh", "-c", '"$0" "$@" 2>&-', *command], input=TEXT, capture_output=True, timeout=PATIENCE_S)
-    assert done.returncode == 0
-    assert done.stdout.decode().split("\n") == [*expected, ""]
-
-
 @pytest.mark.parametrize(("number", "word", "status"), [(2, b"interrupted\n", 130), (15, b"terminated\n", 143)])
 def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, word, status):
     command = [sys.executable, PROGRAM, str(tiny_run), "--output", str(tmp_path / "output.de")]
@@ -327,16 +318,6 @@ def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, wo
         assert process.stderr.read() == word
     assert process.returncode == status
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_error_without_standard_error_is_not_told_among_the_translations(tiny_run, tmp_path):
-    command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--quiet"]
-    done = subprocess.run(
-        ["sh", "-c", '"$0" "$@" 2>&-', *command], input=b"a\n\xff\n", capture_output=True, timeout=PATIENCE_S
-    )
-    assert done.returncode == 2
-    assert done.stdout.count(b"\n") == 1
-    assert b"error" not in done.stdout
 
 
 # ---- Start -------------------------------------------------------------------------------------------------------

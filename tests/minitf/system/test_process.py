@@ -1,38 +1,30 @@
 """One signal asks, two insist; what the parent ignores stays ignored."""
 
 import os
-import resource
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import autograd as ag
-from minitf.app import commands
 from minitf.errors import UserError
-from minitf.system import process
-from minitf.system.portable import SIGNALS
 from minitf.system.process import (
+    SIGNALS,
     StopRequest,
     TerminationInterrupt,
     exit_status,
     interrupting,
-    require_numpy,
-    require_threads,
     run_command,
     say,
     set_up_device,
     uninterrupted,
 )
-from tests.helpers.marks import parametrize_some
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
@@ -236,114 +228,6 @@ raise SystemExit(stop.exit_status)
 """
     done = subprocess.run(["sh", "-c", f'"$0" -c "$1" {closing}', sys.executable, program], check=False)
     assert done.returncode == 143
-
-
-def limited(words, limit):
-    """Run a command in a process whose address space is limited."""
-
-    def lower():
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-    command = [sys.executable, "-W", "error", "-m", "minitf", *map(str, words)]
-    return subprocess.run(command, preexec_fn=lower, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_threads_that_cannot_be_started_are_one_sentence(monkeypatch):
-    started = []
-
-    def start(thread):
-        started.append(thread)
-        if len(started) == 3:
-            raise RuntimeError("can't start new thread")
-        go(thread)
-
-    go = threading.Thread.start
-    before = threading.active_count()
-    monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(
-        UserError, match=r"cannot start 4 threads \(can't start new thread\); increase the limits of ulimit"
-    ):
-        require_threads(4)
-    assert threading.active_count() == before  # those that could be started have ended
-
-
-TASKS = Path("/proc/self/task")
-
-
-@pytest.mark.skipif(not TASKS.exists(), reason="needs Linux, which lists the threads of a process")
-def test_threads_that_were_tried_count_no_more():
-    """Else those that a library starts next would be too many: sentencepiece ends the process."""
-    before = set(TASKS.iterdir())
-    for _ in range(200):
-        require_threads(4)
-        assert set(TASKS.iterdir()) <= before
-
-
-@pytest.mark.parametrize("command", ["train", "translate", "bleu", "import", "export", "pack", "report"])
-def test_a_command_that_needs_numpy_asks_before_it_is_imported(monkeypatch, capsys, command):
-    monkeypatch.setattr(process, "NUMPY_BYTES", 2**60)
-    assert run_command(commands.main, [command, "--help"]) == 2
-    assert "error: not enough memory: NumPy needs " in capsys.readouterr().err
-
-
-def test_the_setting_of_openblas_counts(monkeypatch):
-    asked = []
-    monkeypatch.setattr(process, "require_threads", asked.append)
-    for value in ("1", "0", "garbage", ""):
-        monkeypatch.setenv("OPENBLAS_NUM_THREADS", value)
-        require_numpy()
-    assert asked[:2] == [1, 1]
-    assert asked[2] == asked[3] >= 1
-
-
-def test_a_thread_that_cannot_be_started_later_is_a_sentence(capsys):
-    def main(words):
-        raise RuntimeError("can't start new thread")
-
-    assert run_command(main, []) == 2
-    assert "error: cannot start a thread; increase the limits of ulimit -u" in capsys.readouterr().err
-
-
-@pytest.mark.heavy
-@parametrize_some("limit", [120, 300, 60, 200, 400], keep=2)
-@pytest.mark.parametrize("command", ["bleu", "translate"])
-def test_little_memory_is_one_sentence_or_enough(tiny_run, tmp_path, command, limit):
-    """OpenBLAS would print its own, or end in a segmentation fault."""
-    (tmp_path / "text").write_text("a\n")
-    text = tmp_path / "text"
-    words = {"bleu": ["bleu", text, text], "translate": ["translate", tiny_run, "--input", text]}[command]
-    done = limited(words, limit * 2**20)
-    assert done.returncode in (0, 2), done.stderr
-    lines = done.stderr.splitlines()
-    assert done.returncode == 0 or [line for line in lines if line.startswith("error: ")] == lines[-1:], done.stderr
-    assert "OpenBLAS" not in done.stderr
-
-
-@pytest.mark.heavy
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="the limit does not apply to root; needs setpriv"
-)
-@parametrize_some("most", [2, 1, 3, 4])
-@pytest.mark.parametrize("command", ["bleu", "translate", "train", "export"])
-def test_few_processes_are_one_sentence_or_enough(tiny_run, tmp_path, command, most):
-    """Run as a user who has no other process, with the right to read all files: other tests have another process."""
-    (tmp_path / "text").write_text("a b\n" * 9)
-    tmp_path.chmod(0o777)
-    text = tmp_path / "text"
-    words = {
-        "bleu": ["bleu", text, text],
-        "translate": ["translate", tiny_run, "--input", text],
-        "export": ["export", tiny_run, tmp_path / "exported", "--format", "safetensors"],
-        "train": ["train", "--train", text, text, "--output", tmp_path / "run", "--max-steps", "1"],
-    }[command]
-    rights, user = "-all,+dac_override,+dac_read_search", str(30_000 + os.getpid() % 30_000)
-    as_user = f"setpriv --reuid {user} --clear-groups --inh-caps {rights} --ambient-caps {rights}".split()
-    limited = ["bash", "-c", f'ulimit -u {most}; exec "$@"', "bash", sys.executable, "-W", "error", "-m", "minitf"]
-    command_line = [*as_user, *limited, *map(str, words)]
-    done = subprocess.run(command_line, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode in (0, 2), done.stderr
-    assert done.returncode == 0 or done.stderr.splitlines()[-1].startswith("error: cannot start"), done.stderr
-    assert "OpenBLAS" not in done.stderr
 
 
 def test_say_goes_to_standard_error(capsys):
