@@ -20,7 +20,7 @@ from autograd.tensor import Tensor
 LEAF = "leaf"
 COLOURS = {  # by kind of node
     LEAF: "#fdf3d0", "products": "#cfe3f7", "nn": "#d5ecd0", "fused": "#f9d5bb", "attention": "#f9d5bb",
-    "local": "#f9d5bb", "recurrent": "#f7e3bb", "activations": "#e3f3c8", "arithmetic": "#e6dcf2",
+    "activations": "#e3f3c8", "arithmetic": "#e6dcf2",
     "elementwise": "#e6dcf2", "choose": "#e6dcf2", "reduce": "#d3eeee", "index": "#eeeeee", "join": "#eeeeee",
     "shape": "#eeeeee", "other": "#ffffff",
 }  # fmt: skip

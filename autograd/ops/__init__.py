@@ -3,22 +3,18 @@
 
 from autograd.ops.activations import *
 from autograd.ops.arithmetic import *
-from autograd.ops.attention import *
 from autograd.ops.choose import *
 from autograd.ops.elementwise import *
 from autograd.ops.index import *
 from autograd.ops.join import *
-from autograd.ops.local import *
 from autograd.ops.nn import *
 from autograd.ops.products import *
-from autograd.ops.recurrent import *
 from autograd.ops.reduce import *
 from autograd.ops.shape import *
 
 __all__ = [
     "abs",
     "add",
-    "additive_attention",
     "argmax",
     "argmin",
     "astype",
@@ -40,11 +36,9 @@ __all__ = [
     "expm1",
     "gelu",
     "getitem",
-    "gru",
     "index_add",
     "layer_norm",
     "linear",
-    "local_attention",
     "log",
     "log1p",
     "log_softmax",

@@ -15,6 +15,7 @@ from minitf.config import TransformerConfig
 from minitf.model.layers import Linear, Module, variants
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, feed_forward_of
+from studies.ops import additive_attention, gru, local_attention
 
 Array = Any
 
@@ -32,7 +33,7 @@ class Recurrent(Module):
 
         Padding stands at the end, where no other position reads it.
         """
-        return ag.gru(self.inputs(x), self.weight, self.bias)
+        return gru(self.inputs(x), self.weight, self.bias)
 
 
 class Convolution(Module):
@@ -99,7 +100,7 @@ class AdditiveAttention(MultiHeadAttention):
         self.score = init.glorot_uniform(config.heads, config.head_d_k)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
-        return ag.additive_attention(q, k, v, self.score, mask, is_causal=is_causal, dropout=self.dropout_now)
+        return additive_attention(q, k, v, self.score, mask, is_causal=is_causal, dropout=self.dropout_now)
 
 
 class LocalAttention(MultiHeadAttention):
@@ -116,7 +117,7 @@ class LocalAttention(MultiHeadAttention):
             k, v = k[:, :, -self.neighbourhood :], v[:, :, -self.neighbourhood :]
             return ag.scaled_dot_product_attention(q, k, v, mask, dropout=self.dropout_now, scale=self.scale)
         positions = None if mask is None else mask[..., 0, :]  # [B, 1, S]
-        return ag.local_attention(
+        return local_attention(
             q, k, v, positions,
             neighbourhood=self.neighbourhood, is_causal=is_causal, dropout=self.dropout_now, scale=self.scale,
         )  # fmt: skip

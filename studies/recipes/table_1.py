@@ -37,6 +37,7 @@ from minitf.model.parameters import Initializer
 from minitf.model.transformer import MultiHeadAttention
 from minitf.system.process import run_command
 from studies.benchmarks.side_by_side import machine
+from studies.ops import gru, local_attention
 
 HEADS, NEIGHBOURHOOD, WIDTH = 8, 32, 3  # h, r and k
 LENGTHS = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
@@ -97,7 +98,7 @@ def _with_projections(d: int) -> Layer:
 def _restricted(d: int) -> Layer:
     def layer(x: Tensor) -> Tensor:
         q = _heads(x)
-        return ag.local_attention(q, q, q, neighbourhood=NEIGHBOURHOOD).swapaxes(1, 2).reshape(*x.shape)
+        return local_attention(q, q, q, neighbourhood=NEIGHBOURHOOD).swapaxes(1, 2).reshape(*x.shape)
 
     return layer
 
@@ -105,7 +106,7 @@ def _restricted(d: int) -> Layer:
 def _recurrent(d: int) -> Layer:
     init = _initializer()
     weight, bias = init.glorot_uniform(3 * d, d), init.zeros(3 * d)
-    return lambda x: ag.gru(ag.concatenate([x, x, x], axis=-1), weight, bias)
+    return lambda x: gru(ag.concatenate([x, x, x], axis=-1), weight, bias)
 
 
 def _plain_recurrent(d: int) -> Layer:

@@ -6,6 +6,9 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an installation
 
 import compared_layers  # noqa: F401 (enters layers that fields ask for)
 

@@ -20,6 +20,7 @@ from minitf.model.parameters import Initializer
 from minitf.model.transformer import EncoderLayer, MultiHeadAttention, sinusoids
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, labelled, minus
+from studies.ops import additive_attention
 
 SMALL = TransformerConfig(vocab_size=50, layers=2, d_model=32, heads=4, d_ff=64, dropout=0.0)
 
@@ -105,7 +106,7 @@ def _attention_costs(d_k: int, n: int) -> dict[str, tuple[float, float, int]]:
     q, k, v = (_normal(rng, 1, 8, n, d_k, grad=True, dtype=np.float32) for _ in range(3))
     w, g = _normal(rng, 8, d_k, grad=True, dtype=np.float32), np.ones((1, 8, n, d_k), np.float32)
     for name, call in {
-        "additive": lambda: ag.additive_attention(q, k, v, w),
+        "additive": lambda: additive_attention(q, k, v, w),
         "dot-product": lambda: ag.scaled_dot_product_attention(q, k, v),
     }.items():
 

@@ -5,7 +5,6 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from tests.helpers.leaves import random_leaf
 
 X = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 V = Tensor([1.0, 2.0], requires_grad=True)
@@ -15,9 +14,6 @@ IDS = np.array([0, 1])
 # ---- Numbers ----
 
 NUMBERS = {  # every argument of a public function that is a number
-    "additive_attention dropout": lambda n: ag.additive_attention(X, X, X, V, dropout=n),
-    "local_attention dropout": lambda n: ag.local_attention(X, X, X, neighbourhood=1, dropout=n),
-    "local_attention scale": lambda n: ag.local_attention(X, X, X, neighbourhood=1, scale=n),
     "cross_entropy label_smoothing": lambda n: ag.cross_entropy(X, IDS, label_smoothing=n),
     "dropout p": lambda n: ag.dropout(X, n),
     "dropout_add_layer_norm p": lambda n: ag.fast.dropout_add_layer_norm(X, X, V, V, p=n),
@@ -166,16 +162,6 @@ def test_a_mask_of_attention_may_change(causal):
         return [g.data for g in ag.grad(y, leaves, np.ones((2, 3, 4)))]
 
     np.testing.assert_array_equal(gradients(False), gradients(True))
-
-
-def test_a_mask_of_a_recurrent_unit_may_change():
-    leaves = [random_leaf(2, 4, 6), random_leaf(6, 2), random_leaf(6)]
-    mask = Tensor(np.array([[True, False, True, True]]))
-    expected = ag.grad(ag.gru(*leaves, mask), leaves, np.ones((2, 4, 2)))
-    y = ag.gru(*leaves, mask)
-    mask[0, 1] = True
-    for one, other in zip(ag.grad(y, leaves, np.ones((2, 4, 2))), expected, strict=True):
-        np.testing.assert_array_equal(one.data, other.data)
 
 
 def test_lists_of_axes_and_places_may_change():

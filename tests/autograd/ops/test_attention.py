@@ -220,30 +220,3 @@ def test_what_is_kept_for_the_backward_pass():
     assert [a is leaf.data for a, leaf in zip((q, k, v), leaves, strict=True)] == [True] * 3
     assert (p.shape, keep.shape, keep.dtype) == ((2, 2, 4, 5), (2, 2, 4, 5), bool)
     np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-12)
-
-
-# ---- Additive attention ----
-
-
-@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
-def test_additive_scores(leading):
-    q, k, v = qkv(*leading)
-    w = normal((*leading[-1:], 3), 9)
-    scores = (np.tanh(q[..., :, None, :] + k[..., None, :, :]) * w[..., None, None, :]).sum(-1)
-    p = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    close(ag.additive_attention(q, k, v, w), p @ v)
-
-
-def test_additive_attention_is_causal_and_masked_like_the_other():
-    q, k, v = qkv(2, t=5)
-    mask = np.array([[True, True, False, True, True], [False] * 5])[:, None]
-    x = Tensor(k, requires_grad=True)
-    y = ag.additive_attention(q, x, v, normal((3,)), mask, is_causal=True)
-    y[0, 3].sum().backward()
-    assert np.flatnonzero(np.abs(x.grad.data[0]).sum(axis=1)).tolist() == [0, 1, 3]
-    np.testing.assert_array_equal(y.data[1], 0)
-
-
-def test_a_weight_of_another_width_is_refused():
-    with pytest.raises(ValueError, match=r"weight has shape \(4,\); expected"):
-        ag.additive_attention(*qkv(), np.ones(4))

@@ -52,7 +52,7 @@ def calls():
 
 CALLS = {op: list(some) for op, some in groupby(calls(), key=lambda call: call.op)}
 ALL_GRADIENTS = {
-    "AdditiveAttention", "DropoutAddLayerNorm", "GRU", "LayerNorm", "LocalAttention", "ScaledDotProductAttention",
+    "DropoutAddLayerNorm", "LayerNorm", "ScaledDotProductAttention",
 }  # fmt: skip
 KEEP_ANYWAY = {"Dropout", "Embedding", "ScaledEmbedding", *ALL_GRADIENTS}  # their nodes die with the call
 

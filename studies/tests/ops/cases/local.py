@@ -1,4 +1,4 @@
-"""Cases of autograd/ops/local.py."""
+"""Cases of studies/ops/local.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd.testing import draw, register
+from autograd.testing import draw
+from studies.ops import local_attention
+from studies.tests.ops.cases.register import register
 from tests.cases.example import Example, torch
 from tests.cases.masks import same_masks
 
@@ -25,7 +27,7 @@ def _example(arrays: list[np.ndarray], neighbourhood: int, is_causal: bool = Fal
     if mask is not None:
         allowed = allowed & mask[..., None, :]
     return Example(
-        lambda q, k, v: ag.local_attention(q, k, v, mask, neighbourhood=neighbourhood, is_causal=is_causal), arrays,
+        lambda q, k, v: local_attention(q, k, v, mask, neighbourhood=neighbourhood, is_causal=is_causal), arrays,
         lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, allowed),
         lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, torch.tensor(allowed)),
     )  # fmt: skip
@@ -63,7 +65,7 @@ def _(rng):
 def _(rng):
     arrays = [draw.uniform(rng, (2, 2, 5, 2)), draw.uniform(rng, (1, 5, 2)), draw.uniform(rng, (2, 1, 5, 3))]
     return Example(
-        lambda q, k, v: ag.local_attention(q, k, v, neighbourhood=3, scale=0.7), arrays,
+        lambda q, k, v: local_attention(q, k, v, neighbourhood=3, scale=0.7), arrays,
         lambda q, k, v: ag.scaled_dot_product_attention(q, k, v, band(5, 3, False), scale=0.7),
     )  # fmt: skip
 
@@ -71,6 +73,6 @@ def _(rng):
 @register("LocalAttention", "dropout with a fixed mask")
 def _(rng):
     function, _ = same_masks(
-        rng, lambda q, k, v: ag.local_attention(q, k, v, neighbourhood=3, dropout=0.4), lambda q, k, v: v
+        rng, lambda q, k, v: local_attention(q, k, v, neighbourhood=3, dropout=0.4), lambda q, k, v: v
     )
     return Example(function, _qkv(rng))

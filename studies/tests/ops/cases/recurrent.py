@@ -1,4 +1,4 @@
-"""Cases of autograd/ops/recurrent.py."""
+"""Cases of studies/ops/recurrent.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd.testing import draw, register
+from autograd.testing import draw
+from studies.ops import gru
+from studies.tests.ops.cases.register import register
 from tests.cases.example import Example, torch
 
 
@@ -40,12 +42,12 @@ def _arrays(rng: draw.Rng, leading: tuple[int, ...]) -> list[np.ndarray]:
 
 @register("GRU", "a batch")
 def _(rng):
-    return Example(ag.gru, _arrays(rng, (2,)), _plain_gru, _torch_gru)
+    return Example(gru, _arrays(rng, (2,)), _plain_gru, _torch_gru)
 
 
 @register("GRU", "one sequence, or two leading axes")
 def _(rng):
-    return Example(ag.gru, _arrays(rng, ((), (2, 1))[rng.integers(2)]), _plain_gru)
+    return Example(gru, _arrays(rng, ((), (2, 1))[rng.integers(2)]), _plain_gru)
 
 
 @register("GRU", "positions that leave the state as it was")
@@ -53,6 +55,6 @@ def _(rng):
     arrays = _arrays(rng, (3,))
     mask = rng.random((int(rng.choice([1, 3])), arrays[0].shape[-2])) < 0.6
     return Example(
-        lambda x, w, b: ag.gru(x, w, b, mask), arrays,
+        lambda x, w, b: gru(x, w, b, mask), arrays,
         lambda x, w, b: _plain_gru(x, w, b, np.broadcast_to(mask, x.shape[:-1])),
     )  # fmt: skip

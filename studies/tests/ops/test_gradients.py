@@ -1,0 +1,17 @@
+"""The gradients of the ops that were added from outside."""
+
+import numpy as np
+import pytest
+
+from autograd.testing import check_case
+from studies.tests.ops import cases  # noqa: F401  (registers them)
+from studies.tests.ops.cases.register import CASES
+
+
+def test_every_op_has_cases():
+    assert {case.op for case in CASES} == {"AdditiveAttention", "GRU", "LocalAttention"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients(case):
+    check_case(case, np.random.default_rng(len(case.name)))
