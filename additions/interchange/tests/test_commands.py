@@ -125,7 +125,7 @@ def test_parameters_under_their_own_names(tmp_path):
     assert config["minitf"]["encoder_layers"] == 2
 
 
-@pytest.mark.parametrize("fields", [{"mixing": "restricted"}, {"attention": "additive"}, {"d_k": 3}])
+@pytest.mark.parametrize("fields", [{"d_k": 3}])
 @pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
 def test_layers_of_other_kinds_are_refused(name, fields, tmp_path):
     run = write_run(learned_model(**fields), tmp_path / "run")
