@@ -1,4 +1,4 @@
-"""For every test: global state, signals, the marker `gpu`; and the lines that sum up gradient checks and skips."""
+"""For every test: global state, signals, the marker `gpu`; and the lines that sum up skips."""
 
 import gc
 import os
@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autograd import random
 from autograd.fast import threads
 from autograd.fast.table import cpu
-from tests.helpers.proof import Proof
 
 
 @pytest.fixture(autouse=True)
@@ -115,25 +113,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(reason)
 
 
-_proof = Proof()
-
-
-@pytest.fixture(scope="session")
-def proof() -> Proof:
-    return _proof
-
-
-@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_testnodedown(node: Any) -> None:
-    """The process that sums up takes it."""
-    if "proof" in getattr(node, "workeroutput", {}):  # not there if the process has died
-        _proof.add_plain(node.workeroutput["proof"])
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The gradient checks in a line, and the tests that were skipped by reason."""
-    if _proof.examples:
-        terminalreporter.write_line(str(_proof))
+    """Print the tests that were skipped by reason."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(str(each.longrepr[-1]).removeprefix("Skipped: ") for each in skipped)
     for reason, count in reasons.most_common():
@@ -141,9 +122,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A process of several (`pytest -n`) hands over what it has checked. Where all are skipped, no test has passed."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["proof"] = _proof.to_plain()
+    """Where all are skipped, no test has passed."""
+    if hasattr(session.config, "workeroutput"):  # one of several processes (`pytest -n`)
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not exitstatus and reporter and reporter.stats.get("skipped") and not reporter.stats.get("passed"):

@@ -18,19 +18,19 @@ MANY = 1000  # examples of each op in the slow test
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_every_case(op, proof):
+def test_every_case(op):
     for case in cases_for(op):
-        proof.add("ops", op, check_case(case, np.random.default_rng(len(case.name))))
+        check_case(case, np.random.default_rng(len(case.name)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS)
-def test_many_examples(op, proof):
+def test_many_examples(op):
     seed = np.random.SeedSequence().entropy  # new ones at every run
     cases = cases_for(op)
     for k in range(MANY):
         try:
-            proof.add("ops", op, check_case(cases[k % len(cases)], np.random.default_rng([seed, k])))
+            check_case(cases[k % len(cases)], np.random.default_rng([seed, k]))
         except Exception as error:
             error.add_note(f"{cases[k % len(cases)]}, np.random.default_rng([{seed}, {k}])")
             raise
