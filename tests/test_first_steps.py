@@ -26,7 +26,6 @@ def run_bare(*words, cwd=ROOT):
     [
         ["train.py"],
         ["translate.py", "runs/demo"],
-        ["-m", "minitf", "bleu", "a", "b"],
         ["-m", "minitf", "pack", "a", "--output", "b"],
         ["-m", "examples.tensor"],
         ["-c", "import autograd"],
