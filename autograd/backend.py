@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["backend_of", "is_floating"]
+
 Array = Any  # numpy.ndarray or cupy.ndarray
 
 

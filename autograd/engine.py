@@ -49,6 +49,8 @@ from autograd.tensor import (
     starting_gradient,
 )
 
+__all__ = ["Op", "apply", "unbroadcast"]
+
 implementations: dict[str, dict[type[Op], Any]] = {"cpu": {}, "cuda": {}}
 """The classes of each kind of device that compute in the place of plain ops: `autograd.fast` enters its own.
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from autograd.modes import Setting, ThreadState, state
 
+__all__ = ["Observer", "observe"]
+
 Array = Any  # numpy.ndarray or cupy.ndarray
 
 

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["begin_step", "manual_seed", "next_mask"]
+
 LEVELS = 65536  # 16 bits per element
 SITES_PER_BATCH = 2**32  # more than any graph has
 

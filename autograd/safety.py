@@ -19,6 +19,8 @@ from autograd import observers
 from autograd.modes import state
 from autograd.observers import Observer
 
+__all__ = ["CallSites"]
+
 Array = Any  # numpy.ndarray or cupy.ndarray
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 else:
     Attached = object
 
+__all__ = ["Tensor"]
+
 TensorLike: TypeAlias = (
     "Tensor | np.ndarray[Any, Any] | np.generic | float | Sequence[float] | Sequence[Sequence[float]]"
 )

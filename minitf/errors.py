@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable
 from typing import ClassVar
 
+__all__ = ["UserError", "nearest", "shortened"]
+
 
 class UserError(ValueError):
     """Invalid input. The message is one sentence that names the input and says what to do.

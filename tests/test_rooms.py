@@ -1,10 +1,13 @@
-"""The rooms of `minitf/` and `autograd/`: imports go down the floors, in no circle."""
+"""The rooms of `minitf/` and `autograd/`: imports go down the floors, in no circle; and the additions beside them."""
 
 import ast
 import functools
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOORS = {  # of rooms and single files, from the lowest; none imports from its own floor
@@ -30,6 +33,8 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
+NEIGHBOURS = {"course": {"pages"}}  # the course shows the learner's training step as a page
+TEXT = "autograd.ops."  # the plain ops, whose sources the course takes apart: all names are public that have no _
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
 
 
@@ -105,3 +110,57 @@ def test_engine_knows_nothing_of_transformers():
 def test_no_file_imports_itself_in_a_circle():
     graph = {module_of(path): imports_of(path) for path in FILES}
     tuple(TopologicalSorter(graph).static_order())  # raises CycleError, which names the files
+
+
+# ---- Additions ----
+
+ADDITIONS = sorted(path.parent.name for path in (ROOT / "additions").glob("*/__init__.py"))
+
+
+def is_of_house(module: str) -> bool:
+    return module.split(".")[0] in FLOORS
+
+
+def test_the_house_imports_nothing_that_is_added():
+    for path in [*FILES, ROOT / "train.py", ROOT / "translate.py"]:
+        imported = {name.split(".")[0] for name in imports_in(tree_of(path))}
+        assert not imported & {"additions", "studies", "tests", "examples"}, path
+
+
+def names_taken(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (module of the house, name) for every name that a file takes from it, by import or as its attribute."""
+    modules = {}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names if is_of_house(alias.name)}
+        elif isinstance(node, ast.ImportFrom) and is_of_house(str(node.module)):
+            for alias in node.names:
+                if is_module(f"{node.module}.{alias.name}"):
+                    modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                else:
+                    yield str(node.module), alias.name
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            module = modules[node.value.id]
+            if not is_module(f"{module}.{node.attr}"):
+                yield module, node.attr
+
+
+@pytest.mark.parametrize("addition", ADDITIONS)
+def test_additions_take_only_what_the_house_offers(addition):
+    """Names in `__all__` of `autograd`, of `minitf` and of their modules."""
+    wrong = []
+    for path in (ROOT / "additions" / addition).rglob("*.py"):
+        if "tests" in path.parts:
+            continue
+        for module, name in names_taken(path):
+            offered = getattr(import_module(module), "__all__", ())
+            if name.startswith("_") or not (name in offered or module.startswith(TEXT)):
+                wrong.append(f"{path.relative_to(ROOT)} takes {name} from {module}")
+        for name in imports_in(tree_of(path)):
+            package, _, rest = name.partition(".")
+            if package in ("studies", "tests") or (
+                package == "additions" and rest.split(".")[0] not in {addition, *NEIGHBOURS.get(addition, ())}
+            ):
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert wrong == []

@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from additions.interchange.formats import is_foreign
 from additions.pages.step import recorded_page
 from autograd import Tensor, random
 from minitf.config import PRESETS, RunConfig
@@ -145,8 +144,8 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
 
     Raises: UserError if there is no run or no checkpoint, or no training text and no pairs
     """
-    foreign = is_foreign(path)
-    learned = load_learned(path, average=None if foreign else 1, warn=warn)
+    learned = load_learned(path, average=1, warn=warn)
+    foreign = learned.origin == path  # a model of another program has no checkpoints
     config = with_precision(learned.config, "cpu", None)
     config = replace(config, model=sized(config.model, learned.vocabulary))
     model = Transformer(config.model, seed=None, dtype=config.dtype)

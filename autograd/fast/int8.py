@@ -17,6 +17,8 @@ from autograd.fast.packed import PackedWeights
 from autograd.fast.table import entry
 from autograd.fast.threads import blocks_of
 
+__all__ = ["quantise"]
+
 Array = Any
 f4 = np.float32
 

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from autograd.backend import CPU, Backend, backend_of
 
+__all__ = ["TABLE"]
+
 Array = Any
 Guard = Callable[..., bool]
 

@@ -17,6 +17,8 @@ from autograd.inspect.text import readable_array, readable_bytes, readable_place
 from autograd.safety import owner_of
 from autograd.tensor import Tensor
 
+__all__ = ["COLOURS", "LEAF", "definition_of", "kind_of"]
+
 LEAF = "leaf"
 COLOURS = {  # by kind of node
     LEAF: "#fdf3d0", "products": "#cfe3f7", "nn": "#d5ecd0", "fused": "#f9d5bb", "attention": "#f9d5bb",

@@ -17,6 +17,8 @@ from autograd.observers import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
 
+__all__ = ["GRADIENT", "INTERMEDIATE", "RESULT", "SAVED", "Buffer", "Memory"]
+
 SAVED = "saved for the backward pass"
 GRADIENT = "gradients of leaves"
 INTERMEDIATE = "gradients of intermediate results"

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+__all__ = ["ModuleListener", "listen"]
+
 
 class ModuleListener:
     """Base class of objects whose methods are called around every call of a module."""

@@ -28,7 +28,7 @@ class Matmul(Op):
         try:
             return xp.matmul(a, b)
         except ValueError:
-            raise ValueError(_mismatch(a.shape, b.shape)) from None
+            raise ValueError(mismatch(a.shape, b.shape)) from None
 
     def flops(self, inputs, outputs):
         """2 · M · N · K forward, and as many for each gradient: g_a = g_y bᵀ, g_b = aᵀ g_y."""
@@ -53,7 +53,7 @@ class Matmul(Op):
         return g_a, g_b
 
 
-def _mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> str:
+def mismatch(a: tuple[int, ...], b: tuple[int, ...]) -> str:
     """State why arrays of these shapes have no matrix product."""
     if not a or not b:
         return f"matmul of shapes {a} and {b}: a scalar has no matrix product; multiply with *"

@@ -258,7 +258,7 @@ def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 # gradients are 0, not NaN.
 
 
-def _peak(xp: Any, x: Any, axis: Axis) -> Any:
+def peak_of(xp: Any, x: Any, axis: Axis) -> Any:
     """max x along `axis`, with the axis kept, and 0 where it is not finite: exp(x - peak) cannot overflow."""
     if x.size == 0:
         return xp.zeros(kept_shape(x.shape, axis), x.dtype)
@@ -275,7 +275,7 @@ class LogSumExp(Op):
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
         x, dtype = widened(xp.asarray(x))
-        peak = _peak(xp, x, axis)
+        peak = peak_of(xp, x, axis)
         total = xp.exp(x - peak).sum(axis=axis, keepdims=True)
         y = peak + xp.where(total == 0, -xp.inf, xp.log(xp.where(total == 0, 1, total)))  # ln 0 without a warning
         return (y if keepdims else y.squeeze(axis)).astype(dtype, copy=False)
@@ -303,7 +303,7 @@ class Softmax(Op):
     @staticmethod
     def forward(xp, x, *, axis):
         x, dtype = widened(xp.asarray(x))
-        e = xp.exp(x - _peak(xp, x, axis))
+        e = xp.exp(x - peak_of(xp, x, axis))
         total = e.sum(axis=axis, keepdims=True)
         return (e / xp.where(total == 0, 1, total)).astype(dtype, copy=False)
 
@@ -331,7 +331,7 @@ class LogSoftmax(Op):
     @staticmethod
     def forward(xp, x, *, axis):
         x, dtype = widened(xp.asarray(x))
-        x = x - _peak(xp, x, axis)
+        x = x - peak_of(xp, x, axis)
         total = xp.exp(x).sum(axis=axis, keepdims=True)
         return (x - xp.log(xp.where(total == 0, 1, total))).astype(dtype, copy=False)
 

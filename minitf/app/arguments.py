@@ -10,6 +10,8 @@ from typing import Any
 
 from minitf.system.environment import VERSION
 
+__all__ = ["add_options_of"]
+
 
 def version() -> str:
     """Return the version as printed: `minitf 0.1.0`"""

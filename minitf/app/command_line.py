@@ -23,6 +23,8 @@ from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import description, shown, without_none
 from minitf.errors import UserError, nearest, shortened
 
+__all__ = ["ArgumentParser"]
+
 SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for presets parsing-*"}
 
 

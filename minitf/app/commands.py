@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 
 from minitf.app.arguments import version
 from minitf.errors import UserError, nearest, shortened
-from minitf.system.plugins import load, registered
+from minitf.system.plugins import is_installed, load, registered
 from minitf.system.process import uninterrupted
 
 GROUPS = {
@@ -74,7 +73,7 @@ def print_help() -> None:
         installed = {
             name: about
             for name, (place, about) in commands.items()
-            if not place.startswith("additions.") or (name in found and find_spec(place))
+            if not place.startswith("additions.") or (name in found and is_installed(place))
         }
         if installed:
             print(f"\n{group}")

@@ -10,6 +10,8 @@ from importlib import import_module
 from minitf.errors import UserError
 from minitf.system.process import say
 
+__all__ = ["typed_lines"]
+
 PROMPT = "> "
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 from minitf.config.options import check_fields, option
 from minitf.errors import UserError
 
+__all__ = ["BOS", "EOS", "PAD", "UNK"]
+
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """Ids of padding, unknown, beginning of sequence and end of sequence: the first four of every vocabulary."""
 

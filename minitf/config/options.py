@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from minitf.errors import UserError, nearest, shortened
 
+__all__ = ["shown", "to_plain"]
+
 Config = TypeVar("Config")
 
 REQUIRED = MISSING

@@ -23,6 +23,8 @@ from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import atomic_write
 
+__all__ = ["Splits", "built_in_corpus", "first", "read_text", "split"]
+
 Item = TypeVar("Item")
 
 

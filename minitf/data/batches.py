@@ -17,6 +17,8 @@ from minitf.data.prepared import PreparedCorpus
 from minitf.data.sentences import pad
 from minitf.errors import UserError
 
+__all__ = ["Batch", "Batches"]
+
 # How far apart the differences of length of two pairs may be for the pairs to trade places between epochs. With 0, two
 # Multi30k pairs that share a batch also share one in the next epoch 60 % of the time, at a fill of 97 % (4,096 tokens);
 # with 2, 28 % at 95 %; without sorting by the difference at all, 18 % at 93 %.

@@ -5,6 +5,8 @@ import struct
 from minitf.data.prepared import all_fields_of, encodes_words_apart, fields_of
 from minitf.data.vocabulary import Vocabulary
 
+__all__ = ["byte_pairs"]
+
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.type
 
 

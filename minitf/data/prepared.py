@@ -32,6 +32,8 @@ from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, read_small_file, require_regular, sha256_of
 from minitf.system.writing import atomic_write, locked
 
+__all__ = ["PreparedCorpus"]
+
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"
 COUNTS = ("pairs", "dropped_empty", "dropped_long", "source_tokens", "target_tokens")

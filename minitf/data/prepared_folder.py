@@ -7,6 +7,8 @@ from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 
+__all__ = ["is_prepared", "load_prepared"]
+
 
 def load_prepared(folder: PathLike, vocabulary: AnyVocabulary, *, max_length: int) -> PreparedCorpus:
     """Load what `prepare` wrote, where the text itself is gone.

@@ -21,6 +21,8 @@ from typing import BinaryIO, Protocol, TypeVar
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 
+__all__ = ["PathLike", "lines_of", "normalise", "read_lines"]
+
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 

@@ -23,6 +23,8 @@ from minitf.errors import UserError
 from minitf.system.files import read_small_file
 from minitf.system.writing import atomic_write
 
+__all__ = ["AnyVocabulary", "Vocabulary", "sized"]
+
 
 class Vocabulary:
     """Conversion of text to token ids and back, by a sentencepiece model.

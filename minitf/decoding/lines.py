@@ -29,6 +29,8 @@ from minitf.decoding.shortlist import Shortlist
 from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 
+__all__ = ["search_of"]
+
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
 MAX_TOKENS_PER_BATCH = 4096

@@ -27,6 +27,8 @@ from minitf.decoding.sentence_errors import dead_end
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 
+__all__ = ["length_penalty"]
+
 Array = NDArray[Any]
 Model = Transformer | IncrementalDecoder
 

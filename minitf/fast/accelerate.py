@@ -21,6 +21,8 @@ from minitf.model import variants
 from minitf.model.layers import FeedForward, Module
 from minitf.model.parameters import Parameter
 
+__all__ = ["accelerate", "accelerate_adam"]
+
 Array = Any
 M = TypeVar("M", bound=Module)
 Optimizer = TypeVar("Optimizer")

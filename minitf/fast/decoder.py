@@ -24,6 +24,8 @@ from minitf.fast.state import DecodingState
 from minitf.fast.threads import Work, in_threads
 from minitf.model.transformer import Transformer, padding_mask
 
+__all__ = ["InferenceTransformer"]
+
 Array = Any
 
 Batches = Callable[..., Iterator[list[int]]]

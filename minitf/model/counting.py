@@ -8,6 +8,8 @@ from dataclasses import replace
 from minitf.config import RunConfig, TransformerConfig
 from minitf.model.transformer import Transformer
 
+__all__ = ["parameter_shapes"]
+
 SENTENCE_TOKENS = 30
 """Assumed tokens of a sentence, for attention: its scores are some 2 % of the base model's operations."""
 

@@ -14,6 +14,8 @@ from autograd.backend import Backend, backend_of
 from autograd.devices import get_backend
 from minitf.model.parameters import Initializer, Parameter, load_parameters
 
+__all__ = ["Module"]
+
 variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] = {}
 """Classes in place of a part where a field of the configuration has another value than the paper's.
 

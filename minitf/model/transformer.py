@@ -20,6 +20,8 @@ from minitf.model.cache import Cache
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module, variants
 from minitf.model.parameters import Initializer, Parameter
 
+__all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Transformer", "join_heads"]
+
 Array = Any
 Reduction = Literal["mean", "sum", "none"]
 

@@ -32,6 +32,8 @@ from minitf.model.transformer import (
     sinusoids,
 )
 
+__all__ = ["ForeignTransformer", "position_table"]
+
 Array = Any
 
 # ---- Pre-norm ----------------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from minitf.system.process import Say, shell_command
 from minitf.system.writing import atomic_write
 from minitf.training.run import Run
 
+__all__ = ["show", "write_hypotheses"]
+
 SAMPLE_LINES = 5  # of the test or validation text
 
 

@@ -16,6 +16,8 @@ from minitf.model.transformer import Transformer
 from minitf.system.process import Say
 from minitf.translation.loading import LearnedModel, config_of, load_learned
 
+__all__ = ["freeze"]
+
 ARCHITECTURE = ("task", "parsing.tags", "parsing.form")
 """Values outside `model` that the weights were trained for."""
 TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")

@@ -30,6 +30,8 @@ from minitf.storage.checkpoints import (
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import atomic_write, remove_leftovers
 
+__all__ = ["CheckpointStore"]
+
 BLOCK_BYTES = 2**20
 """Bytes that are written and checksummed together: they fit in a processor's cache."""
 

@@ -33,6 +33,8 @@ from safetensors import SafetensorError, safe_open
 from minitf.errors import UserError
 from minitf.system.files import explained, os_errors_explained, parse_json, parse_json_object
 
+__all__ = ["Checkpoints", "with_prefix"]
+
 Array = NDArray[Any]
 
 DTYPES = {

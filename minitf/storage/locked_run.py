@@ -26,6 +26,8 @@ from minitf.system.environment import environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_small_file
 from minitf.system.writing import atomic_write, locked, remove, remove_leftovers
 
+__all__ = ["LockedRun", "is_training"]
+
 CONTENT_NAMES = (
     CONFIG_NAME,
     ENVIRONMENT_NAME,

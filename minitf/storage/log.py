@@ -10,6 +10,8 @@ from typing import Any, Self, TypeVar
 from minitf.errors import UserError
 from minitf.system.files import open_regular, os_errors_explained, parse_json_object
 
+__all__ = ["parsed_lines"]
+
 MAX_LINE_BYTES = 2**16
 """Size of a line of the log; a run writes lines of some hundred bytes."""
 

@@ -16,6 +16,8 @@ from minitf.storage.checkpoints import (
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import sync_folder
 
+__all__ = ["load_latest", "without_prefix"]
+
 Warn = Callable[[str], None]
 
 

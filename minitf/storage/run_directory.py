@@ -27,6 +27,8 @@ from minitf.system.environment import changes, environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file, require_no_links
 from minitf.system.writing import atomic_write
 
+__all__ = ["RunDirectory"]
+
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
 VOCABULARY_NAME = "vocabulary.model"

@@ -13,6 +13,8 @@ from importlib.metadata import version
 
 from minitf.errors import UserError
 
+__all__ = ["sum_left_to_right"]
+
 VERSION = "0.1.0"
 """The version of this project; pyproject.toml reads it from here."""
 

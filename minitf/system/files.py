@@ -13,6 +13,15 @@ from typing import Any, BinaryIO
 
 from minitf.errors import UserError
 
+__all__ = [
+    "os_errors_explained",
+    "parse_json",
+    "parse_json_object",
+    "read_json_object",
+    "read_small_file",
+    "require_regular",
+]
+
 MAX_JSON_BYTES = 2**20
 
 ADVICE = {

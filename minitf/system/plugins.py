@@ -10,6 +10,7 @@ Groups:
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from minitf.errors import UserError
@@ -24,6 +25,14 @@ def registered(group: str) -> dict[str, Any]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module, such as additions.course, is there, without importing it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is its package
+        return False
 
 
 def load(group: str, name: str, what: str, addition: str) -> Any:

@@ -20,6 +20,8 @@ from typing import Any
 from minitf.errors import UserError
 from minitf.system.failures import drop_output, explanation
 
+__all__ = ["Say", "printable", "say", "set_up_device", "shell_command", "uninterrupted"]
+
 # ---- Running a command ----
 
 

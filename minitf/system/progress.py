@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from minitf.system.process import Say, put, say, silent
 
+__all__ = ["clock"]
+
 
 def clock(seconds: float) -> str:
     """Format a duration: 75.2 -> "1:15"; with hours from one hour on; "?" for infinity."""

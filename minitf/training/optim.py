@@ -14,6 +14,8 @@ from minitf.data.batches import Batch
 from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Reduction, Transformer
 
+__all__ = ["Adam", "batch_loss", "learning_rate", "squared_norm", "update", "update_all"]
+
 Array = Any
 
 

@@ -26,6 +26,8 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.state import Clock, Interval, TrainState, record_checkpoint
 
+__all__ = ["OPTIMIZER", "Run"]
+
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
 Nats = tuple[float, int]

@@ -17,6 +17,8 @@ from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.system.progress import duration
 
+__all__ = ["TrainState"]
+
 CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "exposed_s")
 """Keys of a log line that depend on the clock.  All other values of the log, and every bit of the weights and moments,
 are the same whether or not a run was interrupted."""

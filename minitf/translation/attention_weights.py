@@ -23,6 +23,8 @@ from minitf.errors import UserError
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
 
+__all__ = ["SentenceAttention"]
+
 Array = np.ndarray
 
 

@@ -23,6 +23,8 @@ from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
 from minitf.system.plugins import load_or_none, registered
 
+__all__ = ["LearnedModel", "load_learned", "with_precision"]
+
 Weights = dict[str, np.ndarray]
 
 

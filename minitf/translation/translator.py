@@ -38,6 +38,8 @@ from minitf.translation.loading import (
 )
 from minitf.translation.settings import Settings, unknown_setting
 
+__all__ = ["Translator"]
+
 
 class Translator(ForcedDecoding):
     """A model with its vocabulary, which translates text, scores and aligns translations, and shows its attention.

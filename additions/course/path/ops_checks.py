@@ -171,7 +171,7 @@ op("matmul", products.Matmul, "a b", {
     "one matrix times a batch": ((3, 3), (4, 3, 3)),
 }, [
     ("it is the product of elements, a * b", "xp.matmul(a, b)", "a * b"),
-], helpers=[products._mismatch])  # fmt: skip
+], helpers=[products.mismatch])  # fmt: skip
 op("relu", nn.Relu, "x", {
     "numbers of both signs": ((3, 4),), "0 itself": (np.array([-1.0, 0.0, 2.0]),),
 }, [
@@ -184,7 +184,7 @@ op("relu", nn.Relu, "x", {
 op("softmax", reduce.Softmax, "x", {
     "a row": ((4,),), "three rows": ((3, 4),), "large numbers": (np.array([[1000.0, 1001.0], [-1000.0, 0.0]]),),
     "rows of very different size": (np.array([[0.0, 1.0], [2000.0, 2001.0]]),), "a batch [2, 3, 3]": ((2, 3, 3),),
-}, helpers=[reduce._peak], fixed={"axis": -1})  # fmt: skip
+}, helpers=[reduce.peak_of], fixed={"axis": -1})  # fmt: skip
 ROWS = [nn.rows_of, nn.in_precision_of]
 op("linear", nn.Linear, "x weight bias", {
     "two rows": ((2, 3), (4, 3), (4,)), "a batch [2, 5, 3]": ((2, 5, 3), (4, 3), (4,)),

@@ -158,7 +158,7 @@ MISTAKES = {
         ("`(g * y).sum(axis=-1)` is taken over all elements", "(g * y).sum(axis=-1, keepdims=True)", "(g * y).sum()"),
         ("y has values that are not finite: does exp overflow, or is 0 div", "x - x.max(axis=-1, keepdims=True)", "x"),
         ("y has values that are not finite: does exp overflow, or is 0 div", "x.max(axis=-1, keepdims=True)", "x.max()"),
-        ("`exp(x - _peak(xp, x, -1)).sum(axis=-1)` is taken over all eleme", "e.sum(axis=-1, keepdims=True)", "e.sum()"),
+        ("`exp(x - peak_of(xp, x, -1)).sum(axis=-1)` is taken over all eleme", "e.sum(axis=-1, keepdims=True)", "e.sum()"),
         ("with keepdims=True it stays", "e / e.sum(axis=-1, keepdims=True)", "e / e.sum(axis=-1)"),
         ("the factor `y` is missing beside `g - (g * y).sum(axis=-1)`", "return y * (g", "return (g"),
     ],
