@@ -715,7 +715,11 @@ def _embedding(
 ) -> bool:
     """float32 or float64; the result also bfloat16."""
     kind = KINDS.get(weight.dtype if dtype is None else np.dtype(dtype))
-    fits = kind is not None and weight.dtype == WIDE[kind] and (positions is None or positions.dtype == weight.dtype)
+    fits = (
+        kind is not None
+        and weight.dtype == WIDE[kind]
+        and (positions is None or np.result_type(weight.dtype, positions.dtype) == weight.dtype)
+    )
     return fits and bool(indices.size and weight.size) and not gpu.wrong & {"embedding", "embedding_backward"}
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from autograd.backend import CPU, Backend
 from autograd.engine import ArraySpec, Op, unbroadcast
-from autograd.fast import reduced
 from autograd.fast.recomputed import Recomputable
+from autograd.fast.reduced import all_in_precision_of, in_precision_of
 from autograd.fast.table import Kernels, kernels_on
 from autograd.ops import fused, nn, shape
 from autograd.ops.nn import rows_of
@@ -168,9 +168,10 @@ class Linear(FastOp, nn.Linear):
 
     def forward(self, x, weight, bias, *, dtype=None):
         self.dtype = weight.dtype
-        weight = reduced.for_product(x, weight)
+        _, leaf, leaf_of_bias = self._edges
+        weight = in_precision_of(x, leaf, weight)
         if bias is not None and dtype is None and self.kernels.uses_epilogues:
-            bias = reduced.for_product(x, bias)
+            bias = in_precision_of(x, leaf_of_bias, bias)
         needs_x, needs_weight, _ = self.needs_gradient
         mask = None
         if self.relu and any(self.needs_gradient):
@@ -383,11 +384,12 @@ class LinearHeads(FastOp, fused.LinearHeads):
         weights, biases = parameters[:count], parameters[count:]
         self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
         self.leading, self.count = x.shape[:-1], count
-        weight = self.kernels.stacked(reduced.for_products(x, weights))  # [H Σ K_i, D]
+        leaves, leaves_of_biases = self._edges[1 : 1 + count], self._edges[1 + count :]
+        weight = self.kernels.stacked(all_in_precision_of(x, leaves, weights))  # [H Σ K_i, D]
         needs_weights = any(self.needs_gradient[1 : 1 + count])
         self.save(x if needs_weights else None, weight if self.needs_gradient[0] else None)
         if self.kernels.uses_epilogues:
-            biases = tuple(reduced.for_products(x, biases))
+            biases = all_in_precision_of(x, leaves_of_biases, biases)
         y = self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
         if self.kernels.in_bfloat16:
             y = self.kernels.round_(y)
@@ -452,7 +454,7 @@ class LinearCrossEntropy(FastOp, fused.LinearCrossEntropy):
     def forward(self, x, weight, bias, *, targets, counted, allowed, rows, label_smoothing, reduction):
         self.settings = {"label_smoothing": label_smoothing, "rows": rows}
         self.classes, inputs = len(weight), (x, weight, bias)
-        weight = reduced.for_product(x, weight)
+        weight = in_precision_of(x, self._edges[1], weight)
         weight, bias, targets = fused.allowed_rows(self.xp, weight, bias, targets, counted, allowed)
         now = any(self.needs_gradient) and reduction != "none"
         wanted = self.needs_gradient if now else (False,) * 3

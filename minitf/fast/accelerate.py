@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from autograd.fast import kernels_of, reduced
-from autograd.tensor import note_change
+from autograd.fast import kernels_of
 from minitf.fast import layers as fast
 from minitf.fast import variants as fast_variants
 from minitf.model import transformer as plain
@@ -52,10 +51,6 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
         new.compute_dtype = compute_dtype
         vars(new.encoder)["checkpoints_layers"] = vars(new.decoder)["checkpoints_layers"] = checkpoint_layers
         new.place_side_by_side()
-        if compute_dtype is not None and not new.training:  # weights that no update will reduce again
-            for parameter in new.parameters():
-                if parameter.ndim == 2:
-                    reduced.keep(parameter.data, parameter.data.astype(compute_dtype))
     return cast(M, new)
 
 
@@ -74,14 +69,13 @@ def update_all(learning: Sequence[tuple[Parameter, Array, Array]], **settings: f
     if not learning:
         return
     updates: list[Any] = [
-        (parameter.data, parameter.grad.data, m, v, reduced.last(parameter.data))  # type: ignore[union-attr]
+        (parameter.data, parameter.grad.data, m, v, parameter.low and parameter.low.copy)  # type: ignore[union-attr]
         for parameter, m, v in learning
     ]
     kernels_of([updates[0][0]]).adam_all_(updates, **settings)
-    for array, *_, copy in updates:
-        if copy is not None:
-            note_change(copy)
-            reduced.keep(array, copy)
+    for parameter, *_ in learning:
+        if parameter.low is not None:
+            parameter.low.note_written()
 
 
 def squared_norm(gradients: Sequence[Array]) -> float:

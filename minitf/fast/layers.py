@@ -8,8 +8,8 @@ from typing import Any, Self
 import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
-from autograd.fast import kernels_of, kernels_on, reduced
-from autograd.tensor import note_change
+from autograd.fast import kernels_of, kernels_on
+from autograd.fast.reduced import LowPrecision
 from minitf.config.model import PAD
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.cache import Cache
@@ -192,8 +192,16 @@ class FastTransformer(Transformer):
     # ---- Where parameters are in memory ----
 
     def place_side_by_side(self) -> None:
-        """Move parameters that one product reads together to one block of memory."""
+        """Move parameters that one product reads together to one block of memory, and likewise their copies.
+
+        With a `compute_dtype`, the matrices and biases of products have copies in it.
+        """
         kernels = kernels_on(self.backend)
+        embeddings = {id(self.source_embedding.weight), id(self.target_embedding.weight)} - {id(self.output_matrix)}
+        if self.compute_dtype is not None:
+            for parameter in self.parameters():
+                if id(parameter) not in embeddings:
+                    parameter.low = LowPrecision(parameter.data, parameter.data.astype(self.compute_dtype))
         for layers in read_together(self):
             for parameters in (
                 [layer.weight for layer in layers],
@@ -203,6 +211,10 @@ class FastTransformer(Transformer):
                 if arrays and not kernels.are_side_by_side(arrays):
                     for parameter, array in zip(parameters, kernels.side_by_side(arrays), strict=True):
                         parameter.data = array
+                if arrays and self.compute_dtype is not None:
+                    copies = kernels.side_by_side([parameter.low.copy for parameter in parameters])
+                    for parameter, copy in zip(parameters, copies, strict=True):
+                        parameter.low = LowPrecision(parameter.data, copy)
 
     def to(self, device: str) -> Self:
         """Move all parameters to a device, those that one product reads side by side."""
@@ -214,8 +226,6 @@ class FastTransformer(Transformer):
         """Copy `arrays` into the parameters of the same names, and into their copies in lower precision."""
         super().load_parameters(arrays, copy=copy)
         for parameter in self.parameters():
-            in_bfloat16 = reduced.last(parameter.data)
-            if in_bfloat16 is not None:  # in the same memory: side by side with others, read by graphs
-                in_bfloat16[...] = parameter.data
-                note_change(in_bfloat16)
-                reduced.keep(parameter.data, in_bfloat16)
+            if parameter.low is not None:  # in the same memory: side by side with others, read by graphs
+                parameter.low.source, parameter.low.copy[...] = parameter.data, parameter.data
+                parameter.low.note_written()

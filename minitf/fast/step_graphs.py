@@ -16,7 +16,6 @@ from typing import Any
 
 from autograd import Tensor, random
 from autograd.backend import CPU
-from autograd.fast import reduced
 from autograd.fast.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
 from autograd.modes import state
 from minitf.config import RunConfig
@@ -144,10 +143,10 @@ class StepGraphs:
 
     def _memory(self) -> list[Array]:
         """The arrays that outlive a step: parameters, their copies in lower precision, tables."""
-        arrays = [a for p in self.parameters for a in (p.data, reduced.last(p.data))]
+        arrays = [a for p in self.parameters for a in (p.data, p.low and p.low.copy)]
         tables = (a for module in self._modules for a in vars(module).values())
         return [*arrays, *[a for a in tables if isinstance(a, self._array_type)]]
 
     def _copies_are_old(self) -> bool:
         """Return whether the step would make copies in lower precision, for the steps after it, too."""
-        return any(reduced.last(p.data) is not None and reduced.current(p.data) is None for p in self.parameters)
+        return any(p.low is not None and not p.low.is_current(p.data) for p in self.parameters)

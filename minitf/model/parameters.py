@@ -17,12 +17,17 @@ Array = Any
 
 
 class Parameter(Tensor):
-    """A Tensor that is trained."""
+    """A Tensor that is trained.
 
-    __slots__ = ()
+    low: its copy in lower precision, if it has one, which an optimizer writes in the same pass
+    """
+
+    __slots__ = ("low",)
+    low: Any
 
     def __init__(self, data: Any):
         super().__init__(data, requires_grad=True)
+        self.low = None
 
 
 class Initializer:

@@ -12,7 +12,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, fast, random
-from autograd.fast import reduced
+from autograd.fast.reduced import in_precision_of
 from autograd.testing import Case, check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.model import BOS, EOS, PAD
@@ -131,18 +131,16 @@ def test_the_bfloat16_copy_of_a_weight_is_never_out_of_date(gpu: Any) -> None:
     (weight,) = [
         p for name, p in model.named_parameters().items() if name.endswith("encoder.layers.0.feed_forward.up.weight")
     ]
-    reduced.copy_of(weight.data, bf16)
+    x, first = model.backend.asarray(np.zeros(1, bf16)), weight.low.copy
     weight.data -= 1.0
-    np.testing.assert_array_equal(reduced.copy_of(weight.data, bf16).get(), weight.numpy().astype(bf16))
-    first = reduced.last(weight.data)
+    np.testing.assert_array_equal(in_precision_of(x, weight, weight.data).get(), weight.numpy().astype(bf16))
     weight.grad = Tensor(model.backend.asarray(np.ones(weight.shape, np.float32)))
     accelerate_adam(Adam({"weight": weight}, OptimizerConfig())).step(0.1)
-    assert reduced.copy_of(weight.data, bf16) is first
+    assert in_precision_of(x, weight, weight.data) is first
     np.testing.assert_array_equal(first.get(), weight.numpy().astype(bf16))
     model.load_parameters({name: p.numpy() + 1 for name, p in model.named_parameters().items()})
-    loaded = reduced.copy_of(weight.data, bf16)
-    assert reduced.current(weight.data) is loaded
-    np.testing.assert_array_equal(loaded.get(), weight.numpy().astype(bf16))
+    assert in_precision_of(x, weight, weight.data) is first
+    np.testing.assert_array_equal(first.get(), weight.numpy().astype(bf16))
 
 
 def test_projections_are_one_product_with_no_copy(gpu: Any) -> None:
