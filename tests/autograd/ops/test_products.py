@@ -7,7 +7,6 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from autograd.fast.reduced import LowPrecision
 from autograd.fast.table import cpu
 from tests.helpers.leaves import check_gradients
 
