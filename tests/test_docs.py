@@ -15,6 +15,7 @@ from additions.course.build_command import main as build
 from autograd import random
 from minitf.app.commands import COMMANDS
 from minitf.app.completion import flags_of, flags_of_command
+from minitf.app.train import main as train
 from tests.helpers.definitions import names_in
 
 ROOT = Path(__file__).parent.parent
@@ -127,6 +128,7 @@ def flags():
     """The flags of each command."""
     found = {name: {*flags_of_command(name)} for name in COMMANDS}
     found["learn"] |= {*flags_of(build, [["--help"]])}  # minitf learn build
+    found["train"] |= {*flags_of(train, [["--preset", "parsing-tiny", "--help"]])}  # of a task of an addition
     return found
 
 

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from additions.parsing.linearise import linearise, parts
+from additions.parsing.settings import ParsingConfig
 from additions.parsing.trees import Tree, as_token, clean, read_trees
-from minitf.config import ParsingConfig
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError

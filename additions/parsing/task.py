@@ -1,4 +1,4 @@
-"""The task of `minitf train --task parsing` and of `minitf translate`: see minitf/run/tasks.py."""
+"""The task of `minitf train --preset parsing-tiny` and of `minitf translate`: see minitf/run/tasks.py."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def line_translator(translator: Translator) -> Parser:
 
 def check(config: RunConfig) -> None:
     """Read every treebank once.  Raises: UserError for malformed trees, and for a treebank without a word"""
-    check_trees(config.parsing, config.errors)
+    check_trees(config.task_options)
 
 
 def make_texts(config: RunConfig, folder: Path) -> dict[str, PathPair]:
     """Write the lines made of trees into the folder `treebank`, unless it holds them."""
-    return prepare_texts(lambda: splits_of(config), config.parsing, folder / "treebank")
+    return prepare_texts(lambda: splits_of(config), config.task_options, folder / "treebank")
 
 
 def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
     """Return the trees of each split: those that the configuration names, else the built-in treebank."""
-    if config.parsing.trees is not None:
-        return read_splits(config.parsing, config.errors)
+    if config.task_options.trees is not None:
+        return read_splits(config.task_options)
     treebank = built_in_treebank()
     return {"train": treebank.train, "valid": treebank.valid, "test": treebank.test}
 
@@ -52,10 +52,10 @@ def learn_vocabulary(config: RunConfig, train: PathPair, path: Path, say: Callab
 
 def check_resumed(config: RunConfig, directory: RunDirectory) -> None:
     """Refuse trees that do not match the run's lines."""
-    if config.parsing == directory.config().parsing:
+    if config.task_options == directory.config().task_options:
         return
     with tempfile.TemporaryDirectory(prefix="minitf-trees-") as name:
-        given = prepare_texts(lambda: read_splits(config.parsing, config.errors), config.parsing, Path(name))
+        given = prepare_texts(lambda: read_splits(config.task_options), config.task_options, Path(name))
         for split, pair in given.items():
             for path in pair:
                 own = directory.data_path / "treebank" / path.name

@@ -21,11 +21,12 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 from minitf.app.arguments import version
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import description, shown, without_none
+from minitf.config.tasks import settings_of
 from minitf.errors import UserError, nearest, shortened
 
 __all__ = ["ArgumentParser"]
 
-SECTIONS = {"model": "Model", "optimizer": "Optimizer", "parsing": "Parsing (section 6.3), for presets parsing-*"}
+SECTIONS = {"model": "Model", "optimizer": "Optimizer"}
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,16 @@ class Flag:
         """Return the flag: `--model.layers`"""
         return "--" + self.dest.replace("_", "-")
 
+    @property
+    def value_is_of_house(self) -> bool:
+        """Whether every preset has a value of the flag, which those of a task of an addition have not."""
+        return self.dest.rpartition(".")[0] in ("", *SECTIONS)
+
     def value_in(self, config: Any) -> Any:
-        """Return the value of this field in a configuration."""
+        """Return the value of this field in a configuration; its default, for a field of a task of other runs."""
+        section, _, name = self.dest.rpartition(".")
+        if not self.value_is_of_house:
+            return getattr(config.task_options, name) if config.task == section else self.field.default
         return attrgetter(self.dest)(config)
 
     def help(self, with_presets: bool) -> str:
@@ -63,13 +72,21 @@ class Flag:
         return text.replace("%", "%%")
 
 
-def flags_of(config_class: type, inside: str = "") -> Iterator[Flag]:
-    """Yield the fields of a configuration and of those inside it, in order, except the hidden ones."""
-    section = SECTIONS.get(inside, "Run")
+def flags_of(config_class: type, tasks: Sequence[str] = ()) -> Iterator[Flag]:
+    """Yield the fields of a configuration and of those inside it, in order, except the hidden ones.
+
+    tasks: names of tasks of additions, whose settings have flags, too
+    """
+    yield from _flags_inside(config_class, "", "Run")
+    for task in tasks:
+        yield from _flags_inside(settings_of(task).OPTIONS, task, settings_of(task).ABOUT)
+
+
+def _flags_inside(config_class: type, inside: str, section: str) -> Iterator[Flag]:
     for each in fields(config_class):
         if is_dataclass(each.type):
             assert isinstance(each.type, type)
-            yield from flags_of(each.type, each.name)
+            yield from _flags_inside(each.type, each.name, SECTIONS[each.name])
         elif not each.metadata["hidden"]:
             section = each.metadata["section"] or section
             yield Flag(each, f"{inside}.{each.name}".lstrip("."), section)
@@ -107,11 +124,23 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole."""
+    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole.
+
+    Raises: UserError for a setting of a task that is not that of the configuration
+    """
     own = {name: value for name, value in given.items() if "." not in name}
-    for section in SECTIONS:
-        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(section + ".")}
-        own[section] = replace(getattr(config, section), **inner)
+    task = own.get("task", config.task)
+    inner: dict[str, dict[str, Any]] = {}
+    for name, value in given.items():
+        if "." in name:
+            section, _, field = name.partition(".")
+            if section not in (*SECTIONS, task):
+                raise UserError(f"--{name.replace('_', '-')} is of {section}, but the run learns {task}; give a preset "
+                                f"of {section}, or omit the flag")  # fmt: skip
+            inner.setdefault(section, {})[field] = value
+    for section, values in inner.items():
+        place = section if section in SECTIONS else "task_options"
+        own[place] = replace(own.get(place) or getattr(config, place), **values)
     return replace(config, **own)
 
 
@@ -159,8 +188,13 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, option_string == self.option_strings[0])
 
 
-def build_parser(config_class: type, usage: str, about: str, prog: str | None = None) -> ArgumentParser:
-    """Build a parser with a flag for every field, grouped by section; its result contains only the given values."""
+def build_parser(
+    config_class: type, usage: str, about: str, prog: str | None = None, tasks: Sequence[str] = ()
+) -> ArgumentParser:
+    """Build a parser with a flag for every field, grouped by section; its result contains only the given values.
+
+    tasks: see `flags_of`
+    """
     parser = ArgumentParser(
         prog=prog,
         usage=usage,
@@ -168,9 +202,10 @@ def build_parser(config_class: type, usage: str, about: str, prog: str | None = 
         argument_default=argparse.SUPPRESS,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
     )
-    for flag in flags_of(config_class):
+    for flag in flags_of(config_class, tasks):
         names, options = _argument(flag)
-        parser.group(flag.section).add_argument(*names, help=flag.help(config_class is RunConfig), **options)
+        text = flag.help(with_presets=config_class is RunConfig and flag.value_is_of_house)
+        parser.group(flag.section).add_argument(*names, help=text, **options)
     parser.add_argument("--version", action="version", version=version(), help="print the version")
     return parser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minitf.config.presets import NAMED, Preset
+from minitf.config.tasks import presets_of_tasks
 from minitf.model.counting import paper_flops, parameter_count, training_flops, with_vocabulary
 
 HEADER = ("preset", "parameters", "published", "operations", "paper's way", "PPL", "BLEU", "what it is")
@@ -23,7 +24,7 @@ width agree:
 
 def list_presets(presets: Iterable[Preset] | None = None) -> str:
     """Format the table of presets, one per line, in groups, followed by notes and the differences from the paper."""
-    chosen = list(NAMED.values() if presets is None else presets)
+    chosen = list((NAMED | presets_of_tasks()).values() if presets is None else presets)
     rows = [_row(preset) for preset in chosen]
     widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER) - 1)]
     lines = [_line(HEADER, widths)]

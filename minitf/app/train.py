@@ -6,18 +6,21 @@ Imports are deferred in functions: `--help` and invalid flags need no NumPy, and
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values
+from minitf.app.command_line import SECTIONS, absolute, build_parser, changed, converter, flags_of, given_values
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.devices import parse_devices
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
+from minitf.config.tasks import presets_of_tasks, registered_tasks
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import announced_rank, is_single_process, rank_zero_output
@@ -140,6 +143,7 @@ def read_train_args(argv: Sequence[str], fields: Mapping[str, Any] | None = None
         f"{program('train')} [flags]",
         "Train a Transformer to translate; without flags, a tiny model on the built-in corpus.",
         program("train"),
+        tasks := tasks_of(argv),
     )
     parser.group("Run").add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.group("Run").add_argument(
@@ -157,7 +161,7 @@ def read_train_args(argv: Sequence[str], fields: Mapping[str, Any] | None = None
         if name in given:
             given[f"{name}_unit"] = "updates"
     if resume is not None:
-        return TrainArguments(resumed_config(resume, given), resume, quiet)
+        return TrainArguments(resumed_config(resume, given, tasks), resume, quiet)
     if given.get("init") is not None:
         with uninterrupted():  # deferred: needs NumPy
             from minitf.run.fine_tuning import with_values_of_model
@@ -166,21 +170,33 @@ def read_train_args(argv: Sequence[str], fields: Mapping[str, Any] | None = None
     return TrainArguments(config, None, quiet)
 
 
+def tasks_of(argv: Sequence[str]) -> list[str]:
+    """Return the tasks of additions that a command line names: by a flag such as `--parsing.trees`, or by a preset."""
+    names = {word[2:].partition(".")[0] for word in argv if re.match(r"--[a-z]+\.", word)} - SECTIONS.keys()
+    presets = {word.partition("=")[2] for word in argv if word.startswith("--preset=")}
+    presets |= {following for word, following in pairwise(argv) if word == "--preset"}
+    if not names and presets <= NAMED.keys():
+        return []
+    names |= {preset.config.task for name, preset in presets_of_tasks().items() if name in presets}
+    return [task for task in registered_tasks() if task in names]
+
+
 def changeable(how: str = "may_change") -> list[str]:
     """List the flags whose values may change when a run is resumed; "may_move": paths that may move."""
     return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata[how]]
 
 
 def _preset(name: str) -> RunConfig:
-    if name not in NAMED:
+    found = NAMED if name in NAMED else NAMED | presets_of_tasks()
+    if name not in found:
         few = ", ".join(PRESETS)
         raise UserError(
-            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or another from minitf presets"
+            f"preset={shown(name)} is unknown{nearest(name, found)}; choose {few}, or another from minitf presets"
         )
-    return NAMED[name].config
+    return found[name].config
 
 
-def resumed_config(folder: Path, given: dict[str, Any]) -> RunConfig:
+def resumed_config(folder: Path, given: dict[str, Any], tasks: Sequence[str] = ()) -> RunConfig:
     """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
     with os_errors_explained(f"look into {folder}"):
         found = (folder / CONFIG_NAME).is_file()
@@ -189,7 +205,7 @@ def resumed_config(folder: Path, given: dict[str, Any]) -> RunConfig:
     saved = replace(
         load_config(folder / CONFIG_NAME, resuming=True, warn=lambda text: say(f"warning: {text}")), output=folder
     )
-    for flag in flags_of(RunConfig):
+    for flag in flags_of(RunConfig, tasks):
         before = flag.value_in(saved)
         after = given.get(flag.dest, before)
         moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later

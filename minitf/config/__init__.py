@@ -2,14 +2,13 @@
 
 from minitf.config.model import TransformerConfig
 from minitf.config.presets import DEFAULT_PRESET, PRESETS
-from minitf.config.run_config import OptimizerConfig, ParsingConfig, PathPair, RunConfig
+from minitf.config.run_config import OptimizerConfig, PathPair, RunConfig
 from minitf.config.translate_config import TranslateConfig
 
 __all__ = [
     "DEFAULT_PRESET",
     "PRESETS",
     "OptimizerConfig",
-    "ParsingConfig",
     "PathPair",
     "RunConfig",
     "TransformerConfig",

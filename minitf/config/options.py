@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from minitf.errors import UserError, nearest, shortened
 
-__all__ = ["shown", "to_plain"]
+__all__ = ["check_fields", "option", "shown", "to_plain"]
 
 Config = TypeVar("Config")
 
@@ -84,6 +84,8 @@ def fits(value: Any, kind: Any) -> bool:
     An int is a float, a bool is neither; floats must be finite and ints fit in 64 bits.
     """
     parts = get_args(kind)
+    if kind is Any:
+        return True
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in parts
     if is_union(kind):

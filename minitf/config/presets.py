@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minitf.config.run_config import ParsingConfig, RunConfig
+from minitf.config.run_config import RunConfig
+
+__all__ = ["Preset", "Published", "varied"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,19 @@ def _preset(
     **own: Any,
 ) -> RunConfig:
     """Add a preset to NAMED: `start` with some values changed."""
-    config = replace(
+    NAMED[name] = Preset(varied(start, name, model, optimizer, **own), about, group, published or Published())
+    return NAMED[name].config
+
+
+def varied(
+    start: RunConfig,
+    name: str,
+    model: dict[str, Any] | None = None,
+    optimizer: dict[str, Any] | None = None,
+    **own: Any,
+) -> RunConfig:
+    """Return the configuration of a preset: `start` with some values changed."""
+    return replace(
         start,
         preset=name,
         output=Path("runs") / name,
@@ -63,8 +77,6 @@ def _preset(
         optimizer=replace(start.optimizer, **(optimizer or {})),
         **own,
     )
-    NAMED[name] = Preset(config, about, group, published or Published())
-    return config
 
 
 # ---- Everyday ----
@@ -269,42 +281,6 @@ _toolkit(
     beam=8,
     alpha=1.0,
     beta=0.0,
-)
-
-# ---- Parsing: section 6.3 ----
-
-_parser = partial(_preset, "parsing")
-_parsing: dict[str, Any] = {"task": "parsing", "max_length": 512, "beam": 21, "alpha": 0.3, "max_extra_length": 300}
-_parser(
-    _tiny,
-    "parsing-tiny",
-    "the built-in treebank on a laptop, in minutes",
-    # normalising first, at a higher rate, soonest learns which word is next
-    model={"norm": "pre"},
-    optimizer={"peak_learning_rate": 0.004},
-    vocab_size=1_200,
-    max_steps=1_250,
-    valid_every=200,
-    **_parsing,
-)
-_parser(
-    _small,
-    "parsing-small",
-    "a treebank of some 10,000 trees on a laptop; give --parsing.trees",
-    optimizer={"warmup_steps": 600, "peak_learning_rate": 0.0015},
-    **_parsing | {"vocab_size": 4_000, "max_tokens_per_batch": 2_048},
-)
-_parser(
-    _base,
-    "parsing-wsj",
-    "Table 4, Wall Street Journal only; give --parsing.trees of sections 02 to 21",
-    # "All other parameters" of the base model stayed; dropout and learning rate, chosen on development data, are those
-    # of the first public code
-    model={"layers": 4, "d_model": 1024, "dropout": 0.2, "attention_dropout": 0.2},
-    optimizer={"warmup_steps": 16_000, "learning_rate_scale": 0.5},
-    vocab_size=16_000,
-    parsing=ParsingConfig(form="symbols"),
-    **_parsing,
 )
 
 # ---- Recipes ----

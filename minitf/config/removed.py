@@ -52,6 +52,10 @@ def without_removed(plain: dict[str, Any], *, resuming: bool, warn: Callable[[st
     if kept.get("save_every_unit") == "minutes":
         kept |= {"save_every": 1_500, "save_every_unit": "updates"}
         warn("checkpoints every so many minutes are no longer written: the run saves every 1,500 updates")
+    if "parsing" in kept:  # in every configuration, before parsing became an addition
+        options = kept.pop("parsing")
+        if kept.get("task") == "parsing":
+            kept["task_options"] = options
     ignored = []
     for name, removed in REMOVED.items():
         section, _, field = name.rpartition(".")

@@ -8,11 +8,12 @@ values are derived from it. The defaults are the paper's base model and training
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from minitf.config.devices import check_device, check_plain, check_precision, parse_devices
 from minitf.config.model import TransformerConfig
-from minitf.config.options import check_fields, default_of, option
+from minitf.config.options import check_fields, default_of, from_plain, option
+from minitf.config.tasks import TRANSLATION, settings_of
 from minitf.errors import UserError
 
 PathPair = tuple[Path, Path]
@@ -80,35 +81,6 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParsingConfig:
-    """The trees of a run with task=parsing, and their tokens (section 6.3)."""
-
-    trees: Path | None = option(
-        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar", may_move=True
-    )
-    valid_trees: Path | None = option(
-        None, "validation treebank; none: the twentieth of the trees before the test trees", may_move=True
-    )
-    test_trees: Path | None = option(
-        None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
-    )
-    tags: Literal["pos", "xx"] = option(
-        "pos", "pos: learn the part of speech of each word; xx: one tag for all words except punctuation"
-    )
-    form: Literal["joined", "symbols"] = option(
-        "joined",
-        "joined: one token per word, made of its tag and the brackets around it; symbols: one token per bracket, as in "
-        "the paper's reference 37, three times as long",
-    )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.trees is None and (self.valid_trees or self.test_trees):
-            given = "valid_trees" if self.valid_trees else "test_trees"
-            raise UserError(f"{given} is given without trees; the built-in treebank includes its own: give trees, too")
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """A training run. Hidden fields have no flag: presets set them."""
 
@@ -117,11 +89,8 @@ class RunConfig:
     preset: str = option("base", "preset for all values that are not given; `minitf presets` lists all", section="Run")
     output: Path = option(Path("runs/base"), "run directory; must not contain a run")
     seed: int = option(0, "seed of all random numbers", at_least=0)
-    task: Literal["translation", "parsing"] = option(
-        "translation",
-        "translation: learn to translate lines of text; parsing: learn to parse sentences into constituency trees",
-        source="6.3",
-        hidden=True,
+    task: str = option(
+        TRANSLATION, "what the run learns: translation, or a task of an addition, such as parsing", hidden=True
     )
     precision: Literal["float32", "float64", "tf32", "bf16"] = option(
         "float32",
@@ -298,9 +267,14 @@ class RunConfig:
 
     model: TransformerConfig = default_of(TransformerConfig)
     optimizer: OptimizerConfig = default_of(OptimizerConfig)
-    parsing: ParsingConfig = default_of(ParsingConfig)
+    task_options: Any = option(None, "the settings of a task of an addition", hidden=True)
 
     def __post_init__(self) -> None:
+        if self.task != TRANSLATION:
+            kind, options = settings_of(self.task).OPTIONS, self.task_options
+            if not isinstance(options, kind):  # None, or of a config.json
+                options = from_plain(kind, options or {}, self.task)
+            object.__setattr__(self, "task_options", options)
         check_fields(self)
         check_device(self.device)
         check_precision(self.precision, self.on_gpu, self.kernels)
@@ -351,12 +325,11 @@ class RunConfig:
             raise UserError("weights=moving-average requires moving_average; set it to a decay such as 0.9999")
 
     def _check_texts(self) -> None:
-        if self.task == "parsing" and (self.train or self.valid or self.test or self.data):
-            raise UserError("task=parsing learns from trees, not from texts; give parsing.trees instead")
-        if self.task == "parsing" and self.valid_metric == "bleu":
-            raise UserError("valid_metric=bleu scores translations, not trees; choose loss for task=parsing")
-        if self.task == "translation" and self.parsing != ParsingConfig():
-            raise UserError("the options of parsing require task=parsing; set it, or omit the options")
+        if self.task != TRANSLATION:
+            if self.train or self.valid or self.test or self.data:
+                raise UserError(f"task={self.task} has data of its own; omit train, valid, test and data")
+            if self.valid_metric == "bleu":
+                raise UserError(f"valid_metric=bleu scores translations; choose loss for task={self.task}")
         if self.data_dir is not None and self.data is None:
             raise UserError(f"data_dir={self.data_dir} is the directory of a public corpus; give data, too")
         if self.train is None and (self.valid or self.test):

@@ -18,7 +18,7 @@ from minitf.translation.loading import LearnedModel, config_of, load_learned
 
 __all__ = ["freeze"]
 
-ARCHITECTURE = ("task", "parsing.tags", "parsing.form")
+ARCHITECTURE = ("task", "task_options")
 """Values outside `model` that the weights were trained for."""
 TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")
 DEFAULTS = ("vocab_size", "beam", "alpha", "beta", "max_extra_length")

@@ -13,7 +13,7 @@ def test_trees_may_be_named_again_if_they_are_the_same(ground, tmp_path, capsys)
     trees = tmp_path / "mine.trees"
     trees.write_text("".join(f"{tree}\n" for tree in treebank.train))
     run = tmp_path / "run"
-    small = ["--task", "parsing", *ground.flags[9:], "--vocab-size", "400", "--max-length", "64"]
+    small = ["--preset", "parsing-tiny", *ground.flags[9:], "--vocab-size", "400", "--max-length", "64"]
     flags = [*small, "--parsing.trees", str(trees), "--output", str(run), "--max-steps", "2"]
     assert call(flags) == 0
     moved = trees.rename(tmp_path / "moved.trees")

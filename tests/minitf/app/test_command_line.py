@@ -77,7 +77,7 @@ def test_presets(name):
 
 @pytest.mark.parametrize(
     "flag",
-    [each for each in flags_of(RunConfig) if each.dest != "init" and not each.dest.startswith("parsing.")],
+    [each for each in flags_of(RunConfig) if each.dest != "init"],
     ids=lambda flag: flag.dest,
 )
 def test_every_flag_of_training_sets_its_field_and_no_other(flag):
@@ -302,8 +302,7 @@ def test_what_may_change():
         *("--log-every", "--save-every", "--keep-checkpoints", "--weights"),
         *("--average-checkpoints", "--beam", "--alpha", "--max-extra-length", "--bleu-tokenize"),
     ]
-    trees = ("--parsing.trees", "--parsing.valid-trees", "--parsing.test-trees")
-    assert changeable("may_move") == ["--train", "--valid", "--test", "--vocabulary", *trees]
+    assert changeable("may_move") == ["--train", "--valid", "--test", "--vocabulary"]
 
 
 def test_a_resumed_run_computes_in_one_place(run):
@@ -335,9 +334,7 @@ def test_a_resumed_run_computes_in_one_place(run):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "flag", [each for each in flags_of(RunConfig) if not each.dest.startswith("parsing.")], ids=lambda flag: flag.dest
-)
+@pytest.mark.parametrize("flag", [*flags_of(RunConfig)], ids=lambda flag: flag.dest)
 def test_every_other_value_must_stay(run, flag):
     words = other_words(flag)
     if flag.dest == "preset":

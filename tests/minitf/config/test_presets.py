@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minitf.app.preset_table import operations_papers_way
-from minitf.config import PRESETS, ParsingConfig, RunConfig
+from minitf.config import PRESETS, RunConfig
 from minitf.config.presets import NAMED
 from minitf.data.datasets import DATASETS
 from minitf.model.parameters import Initializer
@@ -232,21 +232,6 @@ OTHERS = {  # all that differs from the paper's base model
         "beta": 0,
         "bleu_tokenize": "none",
     },
-    "parsing-wsj": {  # section 6.3
-        "task": "parsing",
-        "beam": 21,
-        "alpha": 0.3,
-        "max_extra_length": 300,
-        "max_length": 512,
-        "parsing.form": "symbols",
-        "vocab_size": 16_000,
-        "model.layers": 4,
-        "model.d_model": 1024,
-        "model.dropout": 0.2,
-        "model.attention_dropout": 0.2,
-        "optimizer.warmup_steps": 16_000,
-        "optimizer.learning_rate_scale": 0.5,
-    },
 }
 
 
@@ -276,19 +261,8 @@ def test_laptop_has_the_values_that_were_measured():
     }
 
 
-LAPTOP_PARSERS = ("parsing-tiny", "parsing-small")
-
-
-@pytest.mark.parametrize("name", LAPTOP_PARSERS)
-def test_small_parsers_search_as_the_paper_does(name):
-    config, papers = NAMED[name].config, NAMED["parsing-wsj"].config
-    for value in ("task", "beam", "alpha", "max_extra_length"):
-        assert getattr(config, value) == getattr(papers, value)
-    assert config.parsing == ParsingConfig()
-
-
 def test_no_preset_goes_untested_and_each_knows_its_name_and_folder():
-    tested = {*PRESETS, *TABLE_2, *OTHERS, *LAPTOP_PARSERS, *(f"table3-{row}" for row in TABLE_3)}
+    tested = {*PRESETS, *TABLE_2, *OTHERS, *(f"table3-{row}" for row in TABLE_3)}
     assert {*NAMED} == tested
     for name, preset in NAMED.items():
         assert preset.config.preset == preset.name == name
