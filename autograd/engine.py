@@ -180,7 +180,7 @@ class Op:
         return code.co_filename, next((n for a, b, n in code.co_lines() if a <= instruction < b and n), 0)
 
     def call_backward(self, g_outputs: Sequence[Array], input_specs: Sequence[ArraySpec | None]) -> list[Any]:
-        """The results of `backward`: one for each input, None for an input that needs no gradient."""
+        """The results of `backward`, one for each input: a gradient, a function that returns it, or None for 0."""
         if self.is_plain:
             y, *inputs = self.saved
             for i, spec in enumerate(input_specs):
@@ -190,24 +190,18 @@ class Op:
                 g, y = tuple(g_outputs), self.output_specs
             else:
                 g, y = g_outputs[0], self.output_specs[0] if y is None else y
-            return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters), input_specs)
-        return self.results_of(self.backward(*g_outputs), input_specs)
+            return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters))
+        return self.results_of(self.backward(*g_outputs))
 
-    def results_of(self, result: Any, input_specs: Sequence[ArraySpec | None]) -> list[Any]:
-        """`result`, which `backward` returned, as a list: one for each input, and functions called if it is needed."""
+    def results_of(self, result: Any) -> list[Any]:
+        """What `backward` returned, as a list of one for each input.  Raises: RuntimeError for another number"""
         if result is None:
             raise RuntimeError(
                 f"{self}: backward returned None; return a gradient for each input, (None,) for a gradient of 0"
             )
         found = list(result) if isinstance(result, tuple) else [result]
-        if len(found) != len(input_specs):
-            raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(input_specs)} inputs")
-        for i, spec in enumerate(input_specs):
-            g = found[i]
-            if spec is None:
-                found[i] = None
-            elif type(g) is not ndarray and callable(g):
-                found[i] = g()
+        if len(found) != len(self._edges):
+            raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")
         return found
 
     def flops(self, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]], /) -> tuple[float, float]:
@@ -490,11 +484,17 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
         g_inputs = call_backward(node, g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
         g = g_inputs[i]
-        if spec is None or g is None:  # g: 0
+        if spec is None:
+            g_inputs[i] = None
             continue
+        if type(g) is not ndarray:
+            g = g() if callable(g) else g
+            if g is None:  # 0
+                g_inputs[i] = None
+                continue
+            if isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as NumPy's sums return
+                g = node.backend.asarray(g)
         shape, dtype = spec
-        if type(g) is not ndarray and (isinstance(g, np.generic) or not hasattr(g, "dtype")):
-            g = node.backend.asarray(g)
         if g.shape != shape:
             if node.broadcasts:
                 g = unbroadcast(g, shape)

@@ -65,8 +65,9 @@ def recorded_call_backward(
             inputs[i] = _read(inputs[i], spec, edge)
     g: Any = tuple(g_outputs) if node._several else g_outputs[0]
     y = node.output_specs if node._several else _read(y, node.output_specs[0], node)
-    found = node.results_of(op_class.backward(TensorFunctions(node.xp), g, y, *inputs, **parameters), input_specs)
-    return [g if g is None or isinstance(g, Tensor) else new_tensor(node.backend.asarray(g)) for g in found]
+    found = node.results_of(op_class.backward(TensorFunctions(node.xp), g, y, *inputs, **parameters))
+    needed = [None if spec is None else g() if callable(g) else g for g, spec in zip(found, input_specs, strict=True)]
+    return [g if g is None or isinstance(g, Tensor) else new_tensor(node.backend.asarray(g)) for g in needed]
 
 
 def _plain_call(node: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

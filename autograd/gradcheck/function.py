@@ -351,11 +351,13 @@ class _OpAtWork(observers.Observer):
         """The shape of the first gradient that does not fit its input, that of the input, and those of the outputs."""
         if self.op is None or self.op.broadcasts:
             return None
+        specs = self.op.input_specs
         try:
-            result = self.op.call_backward(self.g_outputs, self.op.input_specs)
+            found = self.op.call_backward(self.g_outputs, specs)
+            found = [g() if spec is not None and callable(g) else g for g, spec in zip(found, specs, strict=True)]
         except Exception:  # this is the error to explain, and it explains itself
             return None
-        for g, spec in zip(result, self.op.input_specs, strict=True):
+        for g, spec in zip(found, specs, strict=True):
             if g is not None and spec is not None and np.shape(g) != spec[0]:
                 return np.shape(g), spec[0], [shape for shape, _ in self.op.output_specs]
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
-from autograd.inspect.text import readable_array
+from autograd.inspect.readable import readable_array
 from autograd.observers import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor

@@ -13,7 +13,7 @@ from typing import Any
 
 from autograd.engine import Op, implementations
 from autograd.functional import ancestors
-from autograd.inspect.text import readable_array, readable_bytes, readable_place
+from autograd.inspect.readable import readable_array, readable_bytes, readable_place
 from autograd.safety import owner_of
 from autograd.tensor import Tensor
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from autograd.engine import Op
 from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
+from autograd.inspect.readable import readable_array, readable_bytes, readable_place, table
 from autograd.observers import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from autograd.engine import Op
 from autograd.inspect.graph import SavedMemory
 from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.text import readable_array, readable_bytes, readable_place, table
+from autograd.inspect.readable import readable_array, readable_bytes, readable_place, table
 from autograd.observers import Observer, observe
 from autograd.safety import CallSites
 

@@ -126,7 +126,7 @@ def test_peak_memory_is_that_of_one_part():
 
     before, after = peak(plain), peak(checkpoint)
     assert before > 12 * one_call
-    assert after < 4 * one_call
+    assert after < before - 10 * one_call  # the temporary arrays of ops stand in both
     assert after > one_call  # which must be there once
 
 
