@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from additions.pages.page import page
-from autograd.fast.int8 import quantise
+from autograd.fast.low_precision.int8 import quantise
 from minitf.config import TransformerConfig
 from minitf.data.byte_pairs import byte_pairs
 from minitf.data.prepared import PreparedCorpus

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.packed import OUTPUTS
+from autograd.fast.low_precision.packed import OUTPUTS
 
 Array = Any
 

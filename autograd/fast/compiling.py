@@ -28,10 +28,10 @@ KERNELS = (
     "compiling.py",
     "compiled_kernels.py",
     "compiled_tiles.py",
-    "packed.py",
-    "int8.py",
-    "compiled_int8.py",
-    "compiled_bf16.py",
+    "low_precision/packed.py",
+    "low_precision/int8.py",
+    "low_precision/compiled_int8.py",
+    "low_precision/compiled_bf16.py",
 )
 
 
@@ -63,7 +63,7 @@ class OnDisk(FunctionCache):
 @functools.cache
 def _kernels() -> str:
     """Return a digest of the source of the kernels, and of how they are compiled."""
-    return hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in KERNELS)).hexdigest()
+    return hashlib.sha256(b"".join((Path(__file__).parent / name).read_bytes() for name in KERNELS)).hexdigest()
 
 
 def _settings() -> tuple[Any, ...]:

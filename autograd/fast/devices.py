@@ -18,7 +18,8 @@ def set_kernels(name: str) -> None:
         raise ValueError(f"kernels={name!r} are not known; choose 'numpy' or 'numba'")
     if name == "numba":
         try:
-            from autograd.fast import bf16, compiled  # noqa: F401 (they enter their kernels)
+            from autograd.fast import compiled  # noqa: F401 (they enter their kernels)
+            from autograd.fast.low_precision import bf16  # noqa: F401 (they enter their kernels)
         except ImportError as error:
             raise ValueError(
                 f"compiled kernels need Numba, which cannot be imported ({error}); pip install '.[numba]' in the "
@@ -36,7 +37,7 @@ def set_precision(precision: str, backend: Backend = CPU) -> None:
         backend.set_precision(precision)  # type: ignore[attr-defined]
         return
     if precision == "bf16" and cpu.kernels == "numba":
-        from autograd.fast.bf16 import require_bfloat16
+        from autograd.fast.low_precision.bf16 import require_bfloat16
 
         require_bfloat16()
     elif precision not in ("float32", "float64"):

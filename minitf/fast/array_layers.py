@@ -17,7 +17,7 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
-from autograd.fast.packed import PackedWeights
+from autograd.fast.low_precision.packed import PackedWeights
 from minitf.config.model import BOS
 from minitf.model import transformer as plain
 from minitf.model import variants

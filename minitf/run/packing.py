@@ -9,7 +9,7 @@ from shlex import quote
 
 import numpy as np
 
-from autograd.fast.int8 import quantise
+from autograd.fast.low_precision.int8 import quantise
 from minitf.config import RunConfig
 from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary

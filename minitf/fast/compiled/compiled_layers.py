@@ -11,11 +11,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from autograd.fast import compiled_bf16, compiled_int8
 from autograd.fast import compiled_kernels as kernels
 from autograd.fast.compiled_tiles import dot, linear_of_tiles, weighted_sum
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.packed import OUTPUTS
+from autograd.fast.low_precision import compiled_bf16, compiled_int8
+from autograd.fast.low_precision.packed import OUTPUTS
 
 Array = Any
 f4 = np.float32

@@ -11,8 +11,8 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import CPU
-from autograd.fast.int8 import Int8Weights
-from autograd.fast.packed import OUTPUTS, PackedWeights, words_of
+from autograd.fast.low_precision.int8 import Int8Weights
+from autograd.fast.low_precision.packed import OUTPUTS, PackedWeights, words_of
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast.compiled import compiled_layers, compiled_search

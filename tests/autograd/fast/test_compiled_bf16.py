@@ -11,8 +11,9 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml-dtypes, to round a
 import autograd as ag  # noqa: E402
 from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
-from autograd.fast import compiled_bf16, cpu_kernels, narrow, recomputed, set_kernels, set_precision, set_threads  # noqa: E402
-from autograd.fast.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
+from autograd.fast import cpu_kernels, recomputed, set_kernels, set_precision, set_threads  # noqa: E402
+from autograd.fast.low_precision import compiled_bf16, narrow  # noqa: E402
+from autograd.fast.low_precision.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
 from autograd.observers import Observer, observe  # noqa: E402
 from autograd.recompute import checkpoint  # noqa: E402
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autograd.fast import cpu_kernels, set_kernels, set_threads
-from autograd.fast.int8 import LARGEST, ROWS, Int8Weights, quantise, quantise_inputs
+from autograd.fast.low_precision.int8 import LARGEST, ROWS, Int8Weights, quantise, quantise_inputs
 
 f4 = np.float32
 SHAPES = [(1, 512, 200), (5, 130, 65), (9, 7, 3), (4, 1, 1), (2, 2100, 64), (7, 3, 128)]  # rows, inputs, outputs
@@ -103,7 +103,7 @@ def test_numpy_gives_the_exact_sums():
 @pytest.mark.heavy
 def test_the_instruction_gives_the_same_bits():
     pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast.compiled_int8 import LANES
+    from autograd.fast.low_precision.compiled_int8 import LANES
 
     if not LANES:
         pytest.skip("needs a processor with AVX-512 VNNI or AVX-VNNI")
@@ -128,7 +128,7 @@ def test_a_processor_with_less_gives_the_same_bits(lacking, lanes):
     program = f"""
 from autograd.fast import cpu_kernels, set_kernels
 set_kernels("numba")
-from autograd.fast.compiled_int8 import LANES
+from autograd.fast.low_precision.compiled_int8 import LANES
 from tests.autograd.fast.test_int8 import check_kernels
 assert LANES == {lanes}, LANES
 check_kernels(cpu_kernels())

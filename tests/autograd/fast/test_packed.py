@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from autograd.fast.int8 import Int8Weights
-from autograd.fast.packed import words_of
+from autograd.fast.low_precision.int8 import Int8Weights
+from autograd.fast.low_precision.packed import words_of
 
 
 def test_layers_read_their_weights_from_the_words_of_all():

@@ -190,7 +190,7 @@ def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
 def test_products_in_bfloat16(ground, tmp_path, monkeypatch, capsys):
     """The same run up to the rounding of factors, or a message that says what the processor lacks."""
     pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast import compiled_bf16
+    from autograd.fast.low_precision import compiled_bf16
 
     flags = [*ground.flags, "--max-steps", "4", "--kernels", "numba"]
     with monkeypatch.context() as patch:

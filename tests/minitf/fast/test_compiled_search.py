@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.fast import compiled_bf16, cpu_kernels, set_kernels
+from autograd.fast import cpu_kernels, set_kernels
+from autograd.fast.low_precision import compiled_bf16
 from autograd.fast.threads import _Process
 from minitf.config.model import EOS
 from minitf.decoding.decoder import TransformerDecoder

@@ -5,7 +5,7 @@ import pytest
 
 from autograd import Tensor
 from autograd.fast import cpu_kernels, set_kernels
-from autograd.fast.int8 import Int8Weights, linear_int8
+from autograd.fast.low_precision.int8 import Int8Weights, linear_int8
 from minitf.app import models
 from minitf.config import TranslateConfig
 from minitf.decoding.decoder import TransformerDecoder
@@ -30,7 +30,7 @@ def packed(request, monkeypatch):
     """A precision of weights, with kernels that have it."""
     if request.param == "bf16":
         pytest.importorskip("numba", reason="needs Numba")
-        from autograd.fast.compiled_bf16 import IS_AVAILABLE
+        from autograd.fast.low_precision.compiled_bf16 import IS_AVAILABLE
 
         if not IS_AVAILABLE:
             pytest.skip("needs a processor with AVX-512 BF16")
@@ -161,7 +161,7 @@ def test_what_weights_in_16_bits_need(tiny_run, monkeypatch):
 @pytest.mark.heavy
 def test_a_processor_without_the_instruction_is_told(tiny_run, monkeypatch):
     pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast import compiled_bf16
+    from autograd.fast.low_precision import compiled_bf16
 
     set_kernels("numba")
     monkeypatch.setattr(compiled_bf16, "IS_AVAILABLE", False)

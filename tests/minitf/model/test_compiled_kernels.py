@@ -16,7 +16,8 @@ from numba.core.registry import CPUDispatcher
 import autograd
 import minitf
 from autograd import random
-from autograd.fast import compiled_bf16, compiled_int8, compiled_kernels, compiled_tiles, set_kernels
+from autograd.fast import compiled_kernels, compiled_tiles, set_kernels
+from autograd.fast.low_precision import compiled_bf16, compiled_int8
 from minitf.decoding.search import BeamSearchConfig
 from minitf.fast.accelerate import accelerate
 from minitf.fast.compiled import compiled_layers, compiled_search

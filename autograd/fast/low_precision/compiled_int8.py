@@ -14,8 +14,8 @@ import numpy as np
 
 from autograd.fast.compiled_tiles import FEATURES, product_of_tile_int8
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.int8 import LARGEST, LEAST, ZERO
-from autograd.fast.packed import OUTPUTS
+from autograd.fast.low_precision.int8 import LARGEST, LEAST, ZERO
+from autograd.fast.low_precision.packed import OUTPUTS
 
 Array = Any
 f4 = np.float32

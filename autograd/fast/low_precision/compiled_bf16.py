@@ -30,7 +30,7 @@ from autograd.fast.compiled_tiles import (
     store,
 )
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.packed import PackedWeights
+from autograd.fast.low_precision.packed import PackedWeights
 from autograd.fast.threads import blocks_of
 
 Array = Any

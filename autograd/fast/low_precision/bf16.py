@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast import compiled, compiled_bf16, compiled_int8
+from autograd.fast import compiled
 from autograd.fast.compiled import F4, INFINITY, plain
 from autograd.fast.compiled_tiles import linear_of_tiles
-from autograd.fast.int8 import Int8Weights
-from autograd.fast.narrow import keep_narrow as keep_narrow_
+from autograd.fast.low_precision import compiled_bf16, compiled_int8
+from autograd.fast.low_precision.int8 import Int8Weights
+from autograd.fast.low_precision.narrow import keep_narrow as keep_narrow_
+from autograd.fast.low_precision.packed import OUTPUTS, PackedWeights
 from autograd.fast.numpy_products import SERIAL_PRODUCT
-from autograd.fast.packed import OUTPUTS, PackedWeights
 from autograd.fast.table import cpu, entry
 from autograd.fast.threads import over_elements, run, run_blocks, spread, thread_count
 

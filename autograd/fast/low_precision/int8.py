@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast.packed import PackedWeights
+from autograd.fast.low_precision.packed import PackedWeights
 from autograd.fast.table import entry
 from autograd.fast.threads import blocks_of
 
