@@ -70,8 +70,9 @@ def page(found: Mapping[Mutant, str | None], percent: float) -> str:
         parts += [
             f"| {name} | {rows[name]} | {rows[name] - tests[name]} | {tests[name]} |\n" for name in names if rows[name]
         ]
-    parts.append("\nLeft out, since a function with this mistake does the same:\n\n")
-    parts += [f"- {why}\n" for why in sorted(set(EQUIVALENT.values()))]
+    if EQUIVALENT:
+        parts.append("\nLeft out, since a function with this mistake does the same:\n\n")
+        parts += [f"- `{place}`, {rule}: {why}\n" for (place, rule), why in EQUIVALENT.items()]
     return "".join(parts)
 
 
