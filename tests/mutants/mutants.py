@@ -158,12 +158,14 @@ def _made(module: str) -> dict[str, list[tuple[str, Mistake]]]:
 
 
 def _beside(node: ast.AST) -> Iterator[ast.AST]:
-    """What no test of the results sees: annotations, defaults, messages."""
+    """Yield what no test of the results sees: annotations, defaults, messages, arguments of checks that raise."""
     if isinstance(node, ast.FunctionDef):
         yield from [node.args, *filter(None, [node.returns]), *node.decorator_list]
     elif isinstance(node, ast.AnnAssign):
         yield node.annotation
     elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
+        yield node
+    elif isinstance(node, ast.Call) and re.search(r"(^|\W)_*(check|refuse|require|warn)", ast.unparse(node.func)):
         yield node
 
 
