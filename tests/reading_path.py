@@ -139,30 +139,32 @@ PROGRAMS: dict[str, Callable[..., None]] = {"train": train, "translate": transla
 
 # ---- What nothing calls ----
 
-SMALL = "--model.layers 1 --model.d-model 16 --model.d-ff 32 --max-steps 3 --valid-every 2 --beam 2"
+SMALL = (
+    "--model.layers 1 --model.d-model 16 --model.d-ff 32 --max-steps 3 --valid-every 2 --beam 2 --max-extra-length 2"
+)
 TEXT = f"--train en de --valid en de --vocab-size 300 {SMALL}"
 USES = [  # shell commands in an empty folder, whose files en and de have some lines
-    f"minitf train --vocab-size 400 --max-extra-length 2 {SMALL} --output built-in",
+    f"minitf train --vocab-size 400 {SMALL} --output built-in",
     f"minitf train {TEXT} --test en de --output a --accumulate 2 --moving-average 0.9",
     "minitf train --resume a --max-steps 6",
     f"minitf train {TEXT} --kernels numba --threads 2 --checkpoint-activations --output b --patience 1",
     f"minitf train {TEXT} --devices cpu:2 --output c",
-    f"minitf train {TEXT} --plain --precision float64 --output d --valid-metric bleu --valid-bleu-every 1",
+    f"minitf train {TEXT} --plain --precision float64 --output d --valid-metric bleu",
     "minitf train --init a --freeze encoder,embeddings --train en de --valid en de --max-steps 2 --output e",
     f"minitf train {TEXT} --model.norm pre --model.positions learned --optimizer.clip-norm 1 --output f",
-    f"minitf train {TEXT} --model.share-embeddings none --model.activation gelu --max-minutes 0.02 --output g",
+    f"minitf train {TEXT} --model.dropout 0.3 --max-minutes 0.02 --output g",
     "head -2 en | minitf translate a",
     "head -2 en | minitf translate a --beam 1 --kernels numba",
-    "head -2 en | minitf translate a b --nbest 2 --alignment --format jsonl",
+    "head -2 en | minitf translate a c --nbest 2 --format jsonl",
     "head -3 en | minitf translate b --precision int8 --kernels numba",
     "minitf translate a --input en --score de",
     "head -2 en | minitf translate a --sample --temperature 0.9 --top-k 5 --seed 1",
-    "minitf translate a --plain --input en --reference de --prefix de --output out",
+    "minitf translate a --plain --input en --reference de --output out",
     *(f"python -m examples.{name}" for name in ("tensor", "own_op", "tiny_task", "translate a")),
-    *(f"minitf {words}" for words in ("presets", "bleu de de", "corpus --output t", "pack a --output p")),
-    "minitf statistics en de; minitf split en de --output s",
-    "minitf completion bash",
-    "minitf train --help; minitf train --help-all; minitf translate --help",
+    *(f"minitf {words}" for words in ("presets", "bleu de de", "corpus t", "pack a --output p")),
+    "minitf statistics en de; minitf split en de --output s --test 5 --valid 5",
+    "minitf completion",
+    "minitf train --help; minitf translate --help",
 ]
 PAGES = ["README.md", "docs/gradient-checks.md", "docs/checkers.md", "docs/gradients.md", "docs/book/[01]*.md"]
 """Pages whose blocks of Python are run."""

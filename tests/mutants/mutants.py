@@ -163,9 +163,9 @@ def _beside(node: ast.AST) -> Iterator[ast.AST]:
         yield from [node.args, *filter(None, [node.returns]), *node.decorator_list]
     elif isinstance(node, ast.AnnAssign):
         yield node.annotation
-    elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
-        yield node
-    elif isinstance(node, ast.Call) and re.search(r"(^|\W)_*(check|refuse|require|warn)", ast.unparse(node.func)):
+    elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert) or (
+        isinstance(node, ast.Call) and re.search(r"(^|\W)_*(check|refuse|require|warn)", ast.unparse(node.func))
+    ):
         yield node
 
 
