@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from additions.course.exercise import ALL
 from tests.helpers.browser import browser
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +30,7 @@ def test_every_page_is_in_the_table_of_contents():
 
 
 def test_every_chapter_ends_with_its_exercises_and_each_has_one_place():
+    exercises = pytest.importorskip("additions.course.exercise", reason="the course is not here").ALL
     listed = []
     for chapter in CHAPTERS:
         end = chapter.read_text("utf-8").partition("\n## Exercises\n")[2]
@@ -39,7 +39,7 @@ def test_every_chapter_ends_with_its_exercises_and_each_has_one_place():
         assert found or judged_elsewhere, f"{chapter.name} has no exercise"
         listed += found
     assert len(CHAPTERS) == 14
-    assert sorted(listed) == sorted((each.label, each.title) for each in ALL.values())
+    assert sorted(listed) == sorted((each.label, each.title) for each in exercises.values())
 
 
 # ---- The site ------------------------------------------------------------------------------------------------------

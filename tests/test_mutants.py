@@ -5,6 +5,9 @@ import os
 import pytest
 
 import autograd as ag
+
+pytest.importorskip("additions.course", reason="the rules of mistakes are those of the course, which is not here")
+
 from tests.mutants import __main__ as command
 from tests.mutants import checks
 from tests.mutants.checks import checks_for, files_of_tests, run_tests, try_out

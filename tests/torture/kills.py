@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from additions.pages import run_page
 from minitf.storage import log
 from minitf.system import writing
 from tests.helpers.runs import Ground, call, check, start_or_resume
@@ -69,7 +69,9 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
 
     Return an iterator whose next value is the number of the next operation.
     """
-    run_page.SOONEST_S, run_page.SHARE = 0.0, math.inf  # else the number of operations would depend on time
+    with suppress(ModuleNotFoundError):
+        run_page = import_module("additions.pages.run_page")
+        run_page.SOONEST_S, run_page.SHARE = 0.0, math.inf  # else the number of operations would depend on time
     numbers = itertools.count(1)
 
     def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:

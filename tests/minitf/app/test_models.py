@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 
-from additions.pages.commands import report as report
 from minitf.app.models import pack, shortlist
 from minitf.app.translate import main as translate
 from minitf.decoding.sampling import SamplingConfig
