@@ -10,17 +10,15 @@ Source: section 5.1 (WMT 2014); Elliott et al. 2016 (Multi30k); Cettolo et al. 2
 
 from __future__ import annotations
 
-import bz2
 import contextlib
 import gzip
-import io
 import json
 import lzma
 import os
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,9 +34,6 @@ Splits = dict[str, PathPair]  # "train", "valid", "test"
 SPLITS = ("train", "valid", "test")
 FORMAT = 1  # raise it when the same archives would give other texts
 DONE_NAME = "texts.json"
-MOST_UNPACKED = 100
-"""Times the size of an archive that may be unpacked of it; of text, it is 3 to 5."""
-MOST_AT_ONCE = 2**26
 
 
 @dataclass(frozen=True)
@@ -308,76 +303,14 @@ def _member(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     Nothing is unpacked to disk, so that no name in an archive can point outside the folder.
     """
     try:
-        with _unpacked(path) as unpacked_archive, tarfile.open(fileobj=unpacked_archive, mode="r:") as archive:
+        with tarfile.open(path) as archive:  # decompressed as its first bytes say
             name, member = _first_of(names, archive, path)
             stream = archive.extractfile(member)
             assert stream is not None  # of a regular file it never is
-            unpacked: Any = _bounded(gzip.GzipFile(fileobj=stream), path) if name.endswith(".gz") else stream
-            yield name.removesuffix(".gz"), unpacked
+            yield name.removesuffix(".gz"), gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError, OverflowError) as error:
         reason = str(error).partition("\n")[0].rstrip(":")  # the rest lists every format that was tried
         raise UserError(f"cannot read {path}: {reason}; delete it to download it again") from error
-
-
-class _Bounded(io.RawIOBase):
-    """The content of a compressed file, up to a limit: a few bytes can claim to be terabytes."""
-
-    def __init__(self, stream: Any, most: int) -> None:
-        self._stream, self._most = stream, most
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        self._check(self._stream.tell())
-        return len(data)
-
-    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
-        self._check(place)  # a compressed file is read up to there
-        return self._stream.seek(place, whence)
-
-    def tell(self) -> int:
-        return self._stream.tell()
-
-    def _check(self, place: int) -> None:
-        if place > self._most:
-            raise OSError(f"it unpacks to more than {MOST_UNPACKED} times its size")
-
-
-class _Reader(io.BufferedReader):
-    """Refuse to hold much in memory, which the length of a header may ask for."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        if size is None or not 0 <= size <= MOST_AT_ONCE:
-            raise OSError(f"a header of {size} bytes")
-        return super().read(size)
-
-
-def _bounded(stream: Any, path: Path) -> _Reader:
-    return _Reader(_Bounded(stream, 2**24 + MOST_UNPACKED * path.stat().st_size))
-
-
-@contextlib.contextmanager
-def _unpacked(path: Path) -> Iterator[_Reader]:
-    """Open an archive, decompressed as its first bytes say."""
-    kinds: dict[bytes, Callable[[Any], Any]] = {
-        b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
-        b"BZh": bz2.BZ2File,
-        b"\xfd7zXZ": lzma.LZMAFile,
-    }
-    with open(path, "rb") as packed:
-        first = packed.peek(6)
-        for magic, kind in kinds.items():
-            if first.startswith(magic):
-                with kind(packed) as stream:
-                    yield _bounded(stream, path)
-                return
-        yield _bounded(packed, path)
 
 
 def _first_of(names: tuple[str, ...], archive: tarfile.TarFile, path: Path) -> tuple[str, tarfile.TarInfo]:

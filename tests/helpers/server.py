@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -20,13 +19,9 @@ class Server(ThreadingHTTPServer):
         self.ranges = True
         self.etag = '"v1"'
         self.status = None
-        self.wrong_range = False
         self.with_length = True
         self.headers = {}  # in place of those that would be right
         self.moved_to = "/a.bin"
-        self.pause_s = 0.0  # before each byte, of the head too
-        self.endless = False
-        self.answer = 200
         self.ignores_version = False
         self.files_then = self.etag_then = None  # from the second request on
 
@@ -45,11 +40,6 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/cut":
             self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Le")
             return
-        if self.path == "/hesitant":
-            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-            while True:
-                time.sleep(0.05)
-                self.wfile.write(b"X")
         if server.status is not None:
             self.send_error(server.status)
             return
@@ -71,21 +61,14 @@ class Handler(BaseHTTPRequestHandler):
                 self.send_error(416)
                 return
             self.send_response(206)
-            first = start + 1 if server.wrong_range else start
-            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         else:
-            self.send_response(server.answer)
+            self.send_response(200)
         if server.with_length:
             self.send_header("Content-Length", str(len(content) - start))
         if server.etag:
             self.send_header("ETag", server.etag)
         self.end_headers()
-        while server.endless:
-            self.wfile.write(bytes(10_000))
-        if server.pause_s:
-            for byte in content[start:]:
-                time.sleep(server.pause_s)
-                self.wfile.write(bytes([byte]))
         count = server.break_after.pop(0) if server.break_after else None
         self.wfile.write(content[start:] if count is None else content[start : start + count])
 
