@@ -136,7 +136,7 @@ def test_the_command_writes_a_page_of_a_run(tiny_run, tmp_path, capsys, monkeypa
     described = json.loads(Scripts((tmp_path / "translator.html").read_text("utf-8")).found["page"])
     assert (described["weights"], described["sentences"], described["max_source_length"]) == ("float16", ["a cat"], 255)
     assert run_command(pages.page, [str(tiny_run), "--output", str(tmp_path / "no" / "page.html")]) != 0
-    assert "there is no directory" in capsys.readouterr().err
+    assert "No such file or directory" in capsys.readouterr().err
 
 
 def test_examples_are_of_the_validation_text(ground, tiny_run, tiny_vocabulary):
