@@ -115,7 +115,8 @@ class RecomputedOutputs(Observer):
             if isinstance(edge, Recomputable) and edge.recompute_depth:
                 _keep_less_of_inputs(op, inputs)
                 break
-        if isinstance(op, Recomputable) and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
+        can_keep_less = isinstance(op, Recomputable)
+        if can_keep_less and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
             # otherwise `checkpoint`, which keeps nothing, would run its function again at once
             if op.recomputes_from == "saved" and outputs[0].data.nbytes >= LARGE_BYTES:
                 op.recompute_depth = 1
