@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bz2
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -54,8 +53,6 @@ class Splits(Generic[Item]):
 
 Pair = tuple[str, str]  # (English, German)
 
-WORD = re.compile(r"\w+")
-
 Corpus = Splits[Pair]
 """(English, German) pairs; no English and no German line occurs twice in the three sets together."""
 
@@ -90,12 +87,6 @@ def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test
     pairs = [tuple(line.split("\t")) for line in _lines()]
     corpus: Splits[Any] = split(pairs, valid=1_000, test=1_000)
     return first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
-
-
-def built_in_words() -> frozenset[str]:
-    """Return the English words of the built-in corpus in lower case, some 360."""
-    texts = {word for line in _lines() for word in line.partition("\t")[0].split()}
-    return frozenset(word for text in texts for word in WORD.findall(text.casefold()))
 
 
 def _lines() -> list[str]:

@@ -260,22 +260,6 @@ def test_damaged_weights_of_the_best_validation_are_told(ground, copy, capsys):
     assert "warning: the checkpoint" not in capsys.readouterr().err
 
 
-def test_names_of_files_need_not_be_utf8(ground, tmp_path):
-    """Linux takes any bytes; Python holds those that are no text as half surrogate pairs."""
-    name = os.fsdecode(b"\xff")
-    (tmp_path / name).mkdir()
-    texts = [Path(shutil.copy(each, tmp_path / name)) for each in ground.flags[1:3]]
-    run = tmp_path / name / "run"
-    flags = [*flag_replaced(ground.flags, "--train", *map(str, texts)), "--output", str(run)]
-    assert call([*flags, "--max-steps", "2"]) == 0
-    assert call(["--resume", str(run), "--max-steps", "13"]) == 0
-    same_as_reference(ground, run)
-    output = tmp_path / os.fsdecode(b"\xfe")
-    argv = [str(run), "--input", ground.flags[7], "--output", str(output), "--quiet"]
-    assert run_command(translate.main, argv) == 0
-    assert output.exists()
-
-
 # ---- Ends --------------------------------------------------------------------------------------------------------
 
 

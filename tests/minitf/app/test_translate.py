@@ -300,14 +300,6 @@ def test_a_full_disk_is_one_sentence(tiny_run):
     assert_one_error(done, "cannot write to standard output: No space left on device")
 
 
-def test_closed_standard_streams_are_one_sentence(tiny_run):
-    command = [sys.executable, PROGRAM, str(tiny_run), "--quiet"]
-    for closed, stream in [("<&-", "input"), (">&-", "output")]:
-        shell = f'"$0" "$@" {closed}'
-        done = subprocess.run(["sh", "-c", shell, *command], capture_output=True, timeout=PATIENCE_S)
-        assert_one_error(done, f"standard {stream} is closed")
-
-
 @pytest.mark.parametrize(("number", "word", "status"), [(2, b"interrupted\n", 130), (15, b"terminated\n", 143)])
 def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, word, status):
     command = [sys.executable, PROGRAM, str(tiny_run), "--output", str(tmp_path / "output.de")]
@@ -318,25 +310,6 @@ def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, wo
         assert process.stderr.read() == word
     assert process.returncode == status
     assert list(tmp_path.iterdir()) == []
-
-
-# ---- Start -------------------------------------------------------------------------------------------------------
-
-
-def test_help_needs_no_array_library():
-    program = f"""
-import runpy, sys
-sys.argv = ["translate.py", "--help"]
-try:
-    runpy.run_path({str(PROGRAM)!r}, run_name="__main__")
-except SystemExit as end:
-    assert not end.code
-slow = {{"numpy", "sentencepiece", "sacrebleu", "tqdm", "autograd"}} & set(sys.modules)
-assert not slow, slow
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=PROGRAM.parent, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr.decode()
-    assert b"--reference" in done.stdout
 
 
 # ---- Lists, scores, alignments, samples ----------------------------------------------------------------------------

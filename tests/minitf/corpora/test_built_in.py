@@ -9,10 +9,8 @@ import pytest
 from minitf.corpora.built_in import (
     SAMPLE_PAIRS,
     SAMPLES,
-    WORD,
     Corpus,
     built_in_corpus,
-    built_in_words,
     write_corpus,
 )
 from minitf.errors import UserError
@@ -45,13 +43,6 @@ def test_sizes_that_cannot_be(name):
     most = 30_000 if name == "train_pairs" else 1_000
     with pytest.raises(UserError, match=rf"{name}={most + 1} is more than the {most} that are built in; ask for fewer"):
         built_in_corpus(**{**SMALL, name: most + 1})
-
-
-def test_words_of_the_corpus():
-    words = built_in_words()
-    assert {"vienna", "twenty", "grandmother"} <= words
-    assert not {"cats", "Vienna", "wien"} & words
-    assert {word for line in SAMPLES for word in WORD.findall(line.casefold())} <= words
 
 
 def test_no_sample_is_in_the_corpus(corpus):
