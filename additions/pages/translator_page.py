@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from additions.pages.byte_pairs import byte_pairs
 from additions.pages.page import page
 from autograd.fast.low_precision.int8 import quantise
 from minitf.config import TransformerConfig
-from additions.pages.byte_pairs import byte_pairs
 from minitf.data.prepared import PreparedCorpus
 from minitf.data.prepared_folder import is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized

@@ -1,7 +1,7 @@
 """A decorator for loops that Numba compiles when they are first called, in a second or a few, and keeps on disk.
 
-Compiled code lies in `__pycache__` beside the source, or where NUMBA_CACHE_DIR says.  It is executed as it is found
-there, so a directory that others can write to is not used.  Importing Numba takes a third of a second.
+Compiled code lies in `__pycache__` beside the source, or where NUMBA_CACHE_DIR says, and is executed as it is found
+there.  Importing Numba takes a third of a second.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
-import stat
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -72,43 +70,19 @@ def _settings() -> tuple[Any, ...]:
 
 
 def _cache_of(function: Callable[..., Any]) -> OnDisk | None:
-    """Return the cache for the compiled code of a function; None, with a warning, if there is no safe place for it."""
-    source = Path(function.__code__.co_filename)
+    """Return the cache for the compiled code of a function; None, with a warning, if there is no place for it."""
     try:
-        cache = OnDisk(function)
+        return OnDisk(function)
     except RuntimeError:
-        _warn(f"there is no directory to write to for {source.parent}")
+        _warn(f"there is no directory to write to for {Path(function.__code__.co_filename).parent}")
         return None
-    folder = Path(cache.cache_path).absolute()
-    if folder.parent == source.parent:  # who can write there can change the source
-        return cache
-    for leaf in (folder, folder.resolve()):
-        for path in (leaf, *leaf.parents):
-            if not _is_private(path.stat(), may_be_shared=path != leaf):
-                _warn(f"others can write to {path}, and what is found below it would be executed")
-                return None
-    return cache
-
-
-def _is_private(found: os.stat_result, may_be_shared: bool) -> bool:
-    """Return whether nobody but this user and the administrator can put files into a directory.
-
-    may_be_shared: it suffices that nobody else can replace those of this user, as in /tmp
-    """
-    if not hasattr(os, "geteuid"):  # Windows: access lists, and folders of a user that are the user's own
-        return True
-    if found.st_uid not in (0, os.geteuid()):
-        return False
-    if may_be_shared and found.st_mode & stat.S_ISVTX:
-        return True
-    return not found.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
 
 
 @functools.cache  # one warning, not one for each kernel
 def _warn(reason: str) -> None:
     warnings.warn(
         f"compiled kernels cannot be kept on disk and are compiled again by the next program ({reason}); set "
-        "NUMBA_CACHE_DIR to a directory that you can write to and others cannot",
+        "NUMBA_CACHE_DIR to a directory that you can write to",
         stacklevel=2,
     )
 

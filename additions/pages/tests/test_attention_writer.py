@@ -102,7 +102,7 @@ def test_without_matplotlib_it_is_told(call, tmp_path, monkeypatch):
 def test_pages_that_cannot_be_written(call, tmp_path):
     status, _, err = call(tmp_path / "nowhere" / "x.html")
     assert status == 2
-    assert f"there is no directory {tmp_path / 'nowhere'}" in err
+    assert "No such file or directory" in err
     status, _, err = call(tmp_path / "x.html", text="\n \n")
     assert status == 2
     assert "every line is blank" in err

@@ -271,44 +271,6 @@ def test_without_a_place_on_disk_kernels_are_compiled_in_memory_with_one_warning
     assert compiling.compiled(double)(3) == 6
 
 
-def planted(folder, monkeypatch, mode, above=0o700):
-    """Compile `double` with a directory of compiled code of this mode, in one of mode `above`."""
-    cache = folder / "cache"
-    monkeypatch.setattr(config, "CACHE_DIR", str(cache))
-    compiling.compiled(double)(3)
-    (inside,) = cache.iterdir()
-    cache.chmod(above)
-    inside.chmod(mode)
-    return compiling.compiled(double)
-
-
-@pytest.mark.usefixtures("warned_anew")
-@pytest.mark.parametrize(("mode", "above"), [(0o777, 0o700), (0o1777, 0o700), (0o722, 0o755), (0o700, 0o777)])
-def test_code_that_others_may_have_put_there_is_not_executed(tmp_path, monkeypatch, mode, above):
-    with pytest.warns(UserWarning, match=r"others can write to .*cache.*; set NUMBA_CACHE_DIR to a directory"):
-        function = planted(tmp_path, monkeypatch, mode, above)
-    assert function(3) == 6
-    assert not function.stats.cache_hits
-
-
-@pytest.mark.parametrize(("mode", "above"), [(0o755, 0o755), (0o700, 0o1777)])
-def test_code_that_only_this_user_can_have_put_there_is_loaded(tmp_path, monkeypatch, mode, above):
-    function = planted(tmp_path, monkeypatch, mode, above)
-    assert function(3) == 6
-    assert sum(function.stats.cache_hits.values()) == 1
-
-
-@pytest.mark.usefixtures("warned_anew")
-def test_a_link_that_others_can_replace_is_not_followed(tmp_path, monkeypatch):
-    (tmp_path / "open").mkdir()
-    (tmp_path / "mine").mkdir(mode=0o700)
-    (tmp_path / "open").chmod(0o777)
-    (tmp_path / "open" / "link").symlink_to(tmp_path / "mine")
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "open" / "link"))
-    with pytest.warns(UserWarning, match=r"others can write to .*open, and"):
-        assert compiling.compiled(double)(3) == 6
-
-
 def test_code_is_compiled_again_for_other_settings(monkeypatch, tmp_path):
     """Numba's own key of compiled code leaves them out."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
