@@ -53,12 +53,6 @@ class BeamSearchConfig:
     """Finished hypotheses returned for each sentence, the best first."""
     allow_unknown: bool = False
     """True if UNK may be produced. It stands for no text, so by default the next best token is chosen."""
-    beam_patience: float | None = None
-    """End a sentence once this × beam hypotheses, and n_best, have finished, each among the `beam` best of its step;
-    None: when no better one can follow. 1 is the rule of fairseq and CTranslate2: faster, but not exact.
-
-    Source: Kasai et al. 2022, arXiv:2204.05424 (patience factor)
-    """
     stop_early: bool = True
     """End a sentence once no alive hypothesis can enter its n-best; False, for tests, gives the same results later."""
 
@@ -81,10 +75,6 @@ class BeamSearchConfig:
             raise UserError(
                 f"min_length={self.min_length} is not in 1..{self.max_length or '∞'}; choose 1 or more, and not more "
                 "than max_length"
-            )
-        if self.beam_patience is not None and not 0 < self.beam_patience < np.inf:
-            raise UserError(
-                f"beam_patience={self.beam_patience} is not a multiple of the beam; choose 1, or a number above 0"
             )
         if not 1 <= self.n_best <= self.beam:
             raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
@@ -133,7 +123,6 @@ class Beams:
     tokens: Array  # [B, N, t] alive hypotheses, BOS first
     log_probability: Array  # [B, N] float64, best first; -inf: there is no such hypothesis
     prefix: list[list[int]]  # B lists of tokens that the output must begin with
-    finish_count: Array  # [B] finished hypotheses that were among the `beam` best of their step
     finished: list[list[Hypothesis]] = field(default_factory=list)  # B lists, best first, at most n_best in each
 
     @property
@@ -235,7 +224,6 @@ def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -
         prefix=checked_prefixes(prefixes, max_length) if prefixes is not None else [[] for _ in source],
         tokens=np.full((B, 1, 1), BOS),
         log_probability=np.zeros((B, 1)),
-        finish_count=np.zeros(B, int),
         finished=[[] for _ in range(B)],
     )
 
@@ -284,7 +272,6 @@ def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchCo
     ends = (candidates.token == EOS) & np.isfinite(candidates.log_probability)  # [B, C]
     if not ends.any():
         return
-    beams.finish_count += np.count_nonzero(ends[:, : config.beam], axis=1)
     sentences, places = np.nonzero(ends)
     for b, c in zip(sentences.tolist(), places.tolist(), strict=True):
         tokens = [*beams.tokens[b, candidates.beam[b, c], 1:].tolist(), EOS]
@@ -308,15 +295,14 @@ def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> A
 
 
 def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
-    """Return which sentences are done: at their length limit, with n_best hypotheses that no alive one can beat, or
-    with the beam's patience used up.  Shapes: -> [B]
+    """Return which sentences are done: at their length limit, or with n_best hypotheses that no alive one can beat.
+
+    Shapes: -> bool [B]
 
     A log-probability only decreases and, for α ≥ 0, the penalty only grows up to the sentence's own length limit:
     best alive log-probability / penalty(limit) bounds every later score. A later equal score does not enter the n-best.
     """
     ended = beams.max_length <= position
-    if config.beam_patience is not None:
-        ended |= beams.finish_count >= max(config.beam_patience * config.beam, config.n_best)
     if not config.stop_early:
         return ended
     bound = beams.log_probability[:, 0] / beams.max_penalty
@@ -337,7 +323,7 @@ def _drop(beams: Beams, done: Array) -> Array:
     kept = places_filled(done)
     beams.finished = [beams.finished[b] for b in kept]
     beams.prefix = [beams.prefix[b] for b in kept]
-    beams.sentence, beams.finish_count = beams.sentence[kept], beams.finish_count[kept]
+    beams.sentence = beams.sentence[kept]
     beams.max_length, beams.max_penalty = beams.max_length[kept], beams.max_penalty[kept]
     beams.tokens, beams.log_probability = beams.tokens[kept], beams.log_probability[kept]
     return kept

@@ -19,7 +19,6 @@ class Settings(TypedDict, total=False):
     max_extra_length: int | None
     max_length: int | None
     min_length: int | None
-    beam_patience: float | None
     n_best: int | None
     """See `BeamSearchConfig`."""
     sampling: SamplingConfig | None

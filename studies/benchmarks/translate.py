@@ -12,8 +12,7 @@ files of Hugging Face and CTranslate2 that the others read, and the time to load
 --run compares a trained run over a whole text instead, with 1, 8 and 64 sentences at once, greedily and by beam 5:
 the same weights and subwords in all, for CTranslate2 by `minitf export`. Batches are shared out on all cores where a
 program can do that (minitf, CTranslate2). The table says how many of the peers' translations are the same as ours: all
-but those that differ by rounding when greedy; with beams, CTranslate2 stops a search by another rule, which minitf has
-with a beam patience of 1.
+but those that differ by rounding when greedy; with beams, CTranslate2 stops a search by another rule.
 """
 
 from __future__ import annotations
@@ -125,7 +124,6 @@ def compare_run(args: argparse.Namespace) -> None:
         folder = Path(temporary)
         subprocess.run([*OURS, "export", *text, "--output", str(folder / "exported.npz")], check=True)
         found = ours_of(args, "corpus", *text, *work)
-        found.append(Contestant(f"{found[0].name}, beam patience 1", [*found[0].command, "--beam-patience", "1"]))
         for each in found:
             each.command += ["--tokens", str(folder / each.name)]
         if args.ctranslate2:

@@ -56,7 +56,6 @@ def main() -> None:
     parser.add_argument("--lines", type=int, metavar="N", help="corpus: only the first N")
     parser.add_argument("--batches", type=int, nargs="+", default=[64], help="corpus: sentences at once")
     parser.add_argument("--beams", type=int, nargs="+", default=[4], help="corpus: 1 is greedy search")
-    parser.add_argument("--beam-patience", type=float, help="corpus: as translate.py's")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
     parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
@@ -130,7 +129,7 @@ def corpus(args: argparse.Namespace) -> None:
     lines = list(read_lines(args.input))[: args.lines]
 
     def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:
-        search: Settings = {"beam": beam, "alpha": 1, "beta": 0, "beam_patience": args.beam_patience}
+        search: Settings = {"beam": beam, "alpha": 1, "beta": 0}
         found = translator.translate_nbest(lines, n_best=1, max_sentences_per_batch=batch, **search)
         return [[token for _, target in best.parts for token in target] for best, *_ in found]
 

@@ -139,20 +139,17 @@ def best_of_sentence(
 
 @compiled_exactly
 def collect_finished(
-    b: int, position: int, history: Array, best: Any, penalties: Array, n_best: int, beam: int, found: Any
-) -> int:
-    """Keep the candidates of sentence b that end; return how many of the best `beam` do.
+    b: int, position: int, history: Array, best: Any, penalties: Array, n_best: int, found: Any
+) -> None:
+    """Keep the candidates of sentence b that end.
 
     Shapes: history [rows of the sentence, ≥ position]; found: see `keep_finished`
     """
     best_row, best_token, best_total = best
-    count = 0
     for c in range(len(best_token)):
         if best_token[c] == EOS and best_total[c] > -np.inf:
-            count += c < beam
             score = best_total[c] / penalties[position]
             keep_finished(b, history[best_row[c]], position - 1, best_total[c], score, n_best, found)
-    return count
 
 
 @compiled_exactly
@@ -195,7 +192,7 @@ def collect_cut(
 @compiled_exactly
 def advance(
     position: int, alive: Array, rows_each: int, logits: Array, old: Any, new: Any, limits: Array, penalties: Array,
-    barred: Array, rule: Any, ones: Array, best: Any, of_rows: Any, chosen: Array, finish_count: Array, found: Any,
+    barred: Array, rule: Any, ones: Array, best: Any, of_rows: Any, chosen: Array, found: Any,
     finished: Array,
 ) -> int:  # fmt: skip
     """Make `new` hypotheses of the `old` ones; return how many sentences go on, -1 where the search is BROKEN.
@@ -203,17 +200,17 @@ def advance(
     alive: the sentence of each group of `rows_each` rows; those that go on are moved to the front
     best, of_rows: see `best_of_sentence`; chosen: see `extend`; others as in `search`
     """
-    beam, _, n_best, min_length, patience, stop_early = rule
+    beam, _, n_best, min_length, stop_early = rule
     going_on = 0
     for group in range(len(alive)):
         b, start, first = alive[group], group * rows_each, going_on * beam
         no_end = 0 if position >= min(min_length, limits[b]) else 1
         if not best_of_sentence(logits, start, rows_each, old[2], barred[no_end], ones, best, of_rows):
             return -1
-        finish_count[b] += collect_finished(b, position, old[0][start:], best, penalties, n_best, beam, found)
+        collect_finished(b, position, old[0][start:], best, penalties, n_best, found)
         finished[b] = found[0][b] > 0
         extend(position, start, first, best, chosen, old, new)
-        ended = limits[b] <= position or finish_count[b] >= patience
+        ended = limits[b] <= position
         if stop_early and not ended:
             worst = found[3][b, n_best - 1, 1] if found[0][b] == n_best else -np.inf
             ended = new[2][first] / penalties[limits[b]] <= worst
@@ -250,7 +247,7 @@ def search(
     layers: of the decoder; logits_of: weights and bias of the logits; embedding: table, encodings of positions, factor
     limits: most output tokens of each sentence; penalties: of each length
     barred: the tokens that may not be chosen; in its second row, EOS is one of them
-    rule: beam, candidates, n_best, min_length, finished hypotheses that end a sentence, stop_early
+    rule: beam, candidates, n_best, min_length, stop_early
     found, finished: the results of each sentence: see `keep_finished`; whether they ended
 
     Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
@@ -271,7 +268,6 @@ def search(
     rows_each: Any = np.int64(1)
     old, new = hypotheses(most, longest + 1), hypotheses(most, longest + 1)
     newest, at = np.full(most, BOS), np.zeros(most, np.int64)
-    finish_count = np.zeros(sentences, np.int64)
     of_rows, best, chosen = room_for_candidates(beam, rule[1])
 
     while len(alive):
@@ -290,7 +286,7 @@ def search(
 
         going_on = advance(
             position, alive, rows_each, logits, old, new, limits, penalties, barred, rule, ones, best, of_rows, chosen,
-            finish_count, found, finished,
+            found, finished,
         )  # fmt: skip
         if going_on < 0:
             return BROKEN

@@ -69,10 +69,7 @@ class CompiledSearch:
         if config.candidates > self.vocabulary - np.count_nonzero(barred[1]):
             return None
         longest = int(limits.max())
-        patience = np.inf
-        if config.beam_patience is not None:
-            patience = max(config.beam_patience * config.beam, config.n_best)
-        rule = config.beam, config.candidates, config.n_best, config.min_length, float(patience), config.stop_early
+        rule = config.beam, config.candidates, config.n_best, config.min_length, config.stop_early
         found = (
             np.zeros(len(source), np.int64),
             np.empty((len(source), config.n_best, longest), np.int64),

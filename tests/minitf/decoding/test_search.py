@@ -114,33 +114,6 @@ def test_stopping_early_never_changes_the_result(n_best):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("patience", "n_best", "most"), [(0.4, 1, 2), (0.5, 3, 3), (1, 1, 4), (1, 4, 4), (1.3, 2, 6)])
-def test_beam_patience_ends_a_sentence_when_so_many_hypotheses_have_finished(patience, n_best, most):
-    rng, sooner, other = np.random.default_rng(5), 0, 0
-    for seed in range(50):
-        model = RandomModel(seed, vocabulary=int(rng.integers(5, 14)), end_bias=rng.uniform(-2, 2))
-        source = sources(rng, 3)
-        choices = {"beam": 4, "n_best": n_best, "alpha": rng.uniform(0, 1.5), "max_extra_length": 6}
-        exact = beam_search(model, source, BeamSearchConfig(**choices))
-        exact_rows, model.rows_seen = sum(model.rows_seen), []
-        config = BeamSearchConfig(**choices, beam_patience=patience)
-        found = beam_search(model, source, config)
-        sooner += sum(model.rows_seen) < exact_rows
-        other += found != exact
-        for row, hypotheses in zip(source, found, strict=True):
-            expected = plain_beam_search(model, row, config, int(np.sum(row > EOS)) + 6, most)[:n_best]
-            assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
-    assert sooner > 10
-    assert other > 0
-
-
-def test_no_patience_of_a_beam_is_zero_or_less():
-    for patience in (0, -1, math.inf, math.nan):
-        with pytest.raises(UserError, match="beam_patience"):
-            BeamSearchConfig(beam_patience=patience)
-
-
-@pytest.mark.heavy
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_beam_is_greedy_search(dtype):
     rng = np.random.default_rng(2)

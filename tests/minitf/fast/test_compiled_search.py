@@ -34,7 +34,6 @@ MODELS = {
     "wide keys": {"d_k": 21, "d_v": 34},
     "three heads": {"heads": 3, "d_k": 4, "d_v": 4},
     "no biases": {"attention_bias": False},
-    "dot products without scale": {"attention": "dot-product"},
     "other embeddings": {"share_embeddings": "none"},
     "learned positions": {"positions": "learned", "max_positions": 40},
     "one layer, wide": {"layers": 1, "d_model": 80, "d_ff": 130, "spread": 0.3},
@@ -44,8 +43,7 @@ SEARCHES = {
     "greedy": {"beam": 1},
     "beam": {"beam": 4},
     "n best": {"beam": 5, "n_best": 5},
-    "patience": {"beam": 5, "n_best": 2, "beam_patience": 1.0, "min_length": 3},
-    "little patience": {"beam": 4, "n_best": 4, "beam_patience": 0.5, "alpha": 2.0, "stop_early": False},
+    "to the limit": {"beam": 4, "n_best": 4, "alpha": 2.0, "stop_early": False},
     "least length": {"beam": 3, "min_length": 6},
     "least length beyond the most": {"beam": 3, "min_length": 6, "max_extra_length": 4, "n_best": 3},
     "most length": {"beam": 3, "max_length": 2, "n_best": 3},
@@ -118,7 +116,7 @@ def with_rows(rows):
         {},
         {"min_length": 3},
         {"min_length": 6, "max_extra_length": 1},  # longer than some outputs may be
-        {"n_best": 2, "beam_patience": 2.0, "stop_early": False, "alpha": 8.0},  # longer ones are better
+        {"n_best": 2, "stop_early": False, "alpha": 8.0},  # longer ones are better
     ],
 )
 def test_equal_candidates_come_in_the_same_order(search):
@@ -126,20 +124,6 @@ def test_equal_candidates_come_in_the_same_order(search):
     expected = beam_search(TransformerDecoder(model), SOURCE, config)
     check_equal(found_by(InferenceTransformer(model), SOURCE, config), expected)
     assert len({each.tokens for of_sentence in expected for each in of_sentence}) > 1
-
-
-def test_an_end_that_is_not_among_the_best_uses_up_no_patience():
-    """EOS is the fourth or fifth of the candidates at first; what is longer has the better score."""
-    rng = np.random.default_rng(1)
-    direction = 0.1 * rng.standard_normal(8)
-    rows = np.zeros((17, 8))
-    rows[4:] = np.linspace(3, -3, 13)[:, None] * direction + 0.1 * rng.standard_normal((13, 8))
-    rows[EOS] = 1.2 * direction
-    model = with_rows(rows)
-    config = BeamSearchConfig(beam=3, n_best=3, beam_patience=1.0, stop_early=False, alpha=8.0, max_extra_length=9)
-    check_equal(
-        found_by(InferenceTransformer(model), SOURCE, config), beam_search(TransformerDecoder(model), SOURCE, config)
-    )
 
 
 @pytest.mark.parametrize("beam", [1, 3])
