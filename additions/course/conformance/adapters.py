@@ -188,7 +188,7 @@ def parts_of(model: Any, vocab_size: int) -> dict[str, Any]:
             "target_embedding": model.target_embedding.weight,
             "output": model.output_matrix,
         },
-        "attention": layer.self_attention.attend if decoder.has_attention else None,
+        "attention": layer.self_attention.attend,
         "encoder_layer": layer,
         "start": decoder.start_decoding,
         "step": decoder.decode_step,
