@@ -7,7 +7,7 @@ import autograd as ag
 from additions.course.conformance import check_model
 from autograd import Tensor
 from minitf.config import TransformerConfig
-from minitf.model.transformer import Transformer
+from minitf.model.transformer import MultiHeadAttention, Transformer
 from tests.helpers.marks import parametrize_some
 from tests.helpers.numpy_transformer import NumpyTransformer, V
 
@@ -43,14 +43,19 @@ def test_the_model_of_this_project_is_right_in_everything(changes):
     assert all(np.array_equal(p.numpy(), before[name]) for name, p in model.named_parameters().items())
 
 
+class Unscaled(MultiHeadAttention):
+    def attend(self, q, k, v, mask, is_causal=False):
+        return ag.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=1.0)
+
+
 def test_other_configurations_are_what_they_are():
     changes = {
         "share_embeddings": "none",
         "scale_embeddings": False,
         "positions": "learned",
-        "attention": "dot-product",
     }
     model = Transformer(TransformerConfig(vocab_size=20, layers=1, d_model=8, heads=2, d_ff=16, **changes))
+    model = model.with_classes(lambda kind: Unscaled if kind is MultiHeadAttention else kind)
     table = check_model(model, 20)
     assert not_right(table) == {"scale 1/√d_k", "embeddings · √d_model", "weight sharing", "label smoothing"}
     assert table.outcome("label smoothing") == "not given"
