@@ -110,7 +110,7 @@ def relu_backward_sum(g_y: Array, y: Array, infinity: Any, g_x: Array, g_bias: A
 def adam_(
     parameter: Array, gradient: Array, m: Array, v: Array, step_size: Any, rest1: Any, rest2: Any, eps: Any, scale: Any
 ) -> None:
-    """`Kernels.adam_`, with rest1 = 1 - β₁ and rest2 = 1 - β₂.  Shapes: arrays [N], all but the gradient overwritten"""
+    """Adam of one array, with rest1 = 1 - β₁ and rest2 = 1 - β₂.  Shapes: [N], all but the gradient overwritten"""
     for i in range(parameter.size):
         g = gradient[i] * scale
         m_i = m[i] + rest1 * (g - m[i])
@@ -230,7 +230,7 @@ def dropout_add_layer_norm(
 def layer_norm_backward(
     g_y: Array, normalised: Array, inverse_std: Array, weight: Array, g_x: Array, g_weight: Array, g_bias: Array
 ) -> None:
-    """Shapes: as `Kernels.layer_norm_backward`; g_x, g_weight and g_bias are written"""
+    """Shapes: as in numpy_layers.py; g_x, g_weight and g_bias are written"""
     width = f4(g_y.shape[1])
     g_weight[:] = 0
     g_bias[:] = 0
@@ -336,24 +336,6 @@ def log_of_sum(row: Array, top: Any) -> float:
 
 
 @compiled
-def cross_entropy(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
-    """`Kernels.cross_entropy`.  Shapes: logits [N, V], targets int [N], loss, nll [N] (written)"""
-    for n in range(logits.shape[0]):
-        row = logits[n]
-        log_total = log_of_sum(row, largest(row))
-        total: Any = 0.0
-        for start in range(0, row.size, PART):
-            part, part_total = row[start : start + PART], f4(0)
-            for i in range(part.size):
-                part_total += part[i]
-            total += part_total
-        nll[n] = row_loss = log_total - row[targets[n]]
-        if smoothing > 0 and row_loss < math.inf:  # 0 · ∞, or ∞ - ∞ in another order, is NaN
-            row_loss = (1 - smoothing) * row_loss + smoothing * (log_total - total / row.size)
-        loss[n] = row_loss
-
-
-@compiled
 def exponentials_(row: Array, top: Any) -> tuple[float, float]:
     """e^(x - top) for each x; Σ of these and Σ of x - top.  Shapes: row [V] (overwritten)"""
     total: Any = 0.0
@@ -372,7 +354,7 @@ def exponentials_(row: Array, top: Any) -> tuple[float, float]:
 
 @compiled
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
-    """`Kernels.cross_entropy_`.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
+    """As in numpy_layers.py.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
     even = f4(smoothing / classes)
     for n in range(logits.shape[0]):

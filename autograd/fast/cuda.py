@@ -710,9 +710,7 @@ def _heads(gpu: Cuda, x: Array, *parameters: Array, heads: int, count: int) -> b
     return all(_linear(gpu, x, weight, bias) for weight, bias in zip(parameters[:count], biases, strict=True))
 
 
-def _embedding(
-    gpu: Cuda, weight: Array, indices: Array, positions: Array | None = None, dtype: Any = None, **_: Any
-) -> bool:
+def _embedding(gpu: Cuda, weight: Array, indices: Array, positions: Array | None, *, dtype: Any, **_: Any) -> bool:
     """float32 or float64; the result also bfloat16."""
     kind = KINDS.get(weight.dtype if dtype is None else np.dtype(dtype))
     fits = (
@@ -741,7 +739,6 @@ GUARDS = {
     "Linear": _linear,
     "LinearRelu": _linear,
     "LinearHeads": _heads,
-    "Embedding": _embedding,
     "ScaledEmbedding": _embedding,
     "LayerNorm": _norm,
     "DropoutAddLayerNorm": _norm,

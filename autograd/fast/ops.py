@@ -229,37 +229,6 @@ class Linear(FastOp, nn.Linear):
 # ---- Layers ----
 
 
-class Embedding(FastOp, nn.Embedding):
-    """Saves: indices"""
-
-    scale = 1.0
-
-    @classmethod
-    def taken_on_cpu(cls, arrays, parameters):
-        weight, indices, *positions = arrays
-        dtype_is_same = parameters.get("dtype") in (None, weight.dtype)
-        return are_floats([weight, *positions]) and indices.size > 0 and dtype_is_same
-
-    def forward(self, weight, indices):
-        self.rows = len(weight)
-        self.save(indices)
-        return self.kernels.embedding(weight, indices, None, 1.0, None, 1.0)
-
-    def read_by_plain(self, indices):
-        return None, None, indices
-
-    def backward(self, g_y):
-        (indices,) = self.saved
-        return self.g_weight(g_y, indices), None
-
-    def g_weight(self, g_y, indices, drop=None):
-        """The gradient of the weights."""
-        if not self.needs_gradient[0]:
-            return None
-        g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-        return self.kernels.embedding_backward(g_rows, indices.reshape(-1), self.rows, self.scale, drop)
-
-
 def centred(op: Op, normalised: Any, inverse_std: Any) -> Any:
     """x - mean, which has the gradients of x, from what a layer norm saved.  Shapes: [N, D], [N] -> [..., D]"""
     return (normalised / inverse_std.reshape(-1, 1)).reshape(op.output_specs[0].shape)
@@ -305,10 +274,13 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
 # ---- Fused ops ----
 
 
-class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
+class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
     """Saves: indices and the dropout mask (a large one as bits)"""
 
-    flops = fused.ScaledEmbedding.flops
+    @classmethod
+    def taken_on_cpu(cls, arrays, parameters):
+        weight, indices, positions = arrays
+        return are_floats([weight, positions]) and indices.size > 0 and parameters["dtype"] in (None, weight.dtype)
 
     def forward(self, weight, indices, positions, *, scale, drop, dtype):
         self.rows, self.scale = len(weight), scale
@@ -321,11 +293,17 @@ class ScaledEmbedding(Embedding, fused.ScaledEmbedding):
 
     def backward(self, g_y):
         indices, keep = self.saved
-        if isinstance(keep, Mask) and not self.needs_gradient[2]:  # a GPU draws it where it adds
-            return self.g_weight(g_y, indices, keep), None, None
-        if keep is not None:
+        needs_weight, _, needs_positions = self.needs_gradient
+        drawn = keep if isinstance(keep, Mask) and not needs_positions else None  # a GPU draws it where it adds
+        if keep is not None and drawn is None:
             g_y = self.kernels.dropout(g_y, unpacked(keep, g_y.shape), self.keep_scale)
-        return self.g_weight(g_y, indices), None, self._g_positions(g_y) if self.needs_gradient[2] else None
+        g_weight = g_positions = None
+        if needs_weight:
+            g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
+            g_weight = self.kernels.embedding_backward(g_rows, indices.reshape(-1), self.rows, self.scale, drawn)
+        if needs_positions:
+            g_positions = self._g_positions(g_y)
+        return g_weight, None, g_positions
 
     def _g_positions(self, g_y):
         """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""
@@ -530,7 +508,6 @@ IMPLEMENTATIONS: dict[type[Op], type[FastOp]] = {
     shape.Reshape: Reshape,
     shape.SwapAxes: SwapAxes,
     nn.Linear: Linear,
-    nn.Embedding: Embedding,
     nn.ScaledDotProductAttention: ScaledDotProductAttention,
     nn.Dropout: Dropout,
     nn.LayerNorm: LayerNorm,

@@ -1,8 +1,8 @@
 """The table of fast implementations: (name, device) -> a function, with a guard that says which arguments it takes.
 
-Devices are "numpy" and "numba" on a CPU and "cuda".  A kernel is looked up by its name, from the fastest device to the
-slowest, and the first one whose guard takes the arguments computes.  Whole ops have guards, too (ops.py): where they
-say no, the plain op runs, which is the definition.
+Devices of a CPU are "numpy", "numba" and "bf16".  A kernel is looked up by its name, from the fastest device to the
+slowest, and the first one whose guard takes the arguments computes.  The kernels of a GPU are the methods of its backend
+(cuda.py), of the same names.  Whole ops have guards, too (ops.py): where they say no, the plain op runs.
 
     @entry("numba", rows_of_float32)
     def layer_norm(x, weight, bias, eps): ...
@@ -13,7 +13,6 @@ say no, the plain op runs, which is the definition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, NamedTuple
 
 from autograd.backend import CPU, Backend, backend_of
@@ -48,7 +47,7 @@ def entry(device: str, guard: Guard | None = None, name: str | None = None) -> C
 
 
 class Kernels:
-    """The kernels of one device, by name, as attributes; what is no kernel is asked of the backend.
+    """The kernels of one device, by name, as attributes; what is not in the table is asked of the backend.
 
     devices: where a kernel is looked for, the fastest first
     """
@@ -75,14 +74,12 @@ class Kernels:
     @property
     def uses_epilogues(self) -> bool:
         """Whether products add a bias of the type of their result, and apply ReLU, themselves, as a GPU's may."""
-        return self.backend is not CPU and self.backend.uses_epilogues  # type: ignore[attr-defined,no-any-return]
+        return self.backend is not CPU and self.backend.uses_epilogues  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:
         found = [TABLE[name, device] for device in self.devices if (name, device) in TABLE]
         if not found:
             return getattr(self.backend, name)
-        if self.backend is not CPU:
-            found = [Entry(*[each and partial(each, self.backend) for each in one]) for one in found]
         kernel = vars(self)[name] = found[0].function if found[0].guard is None else _first_that_takes(name, found)
         return kernel
 
@@ -108,7 +105,7 @@ def kernels_on(backend: Backend) -> Kernels:
         return cpu
     key = id(backend)
     if key not in _on_gpus or _on_gpus[key].backend is not backend:
-        _on_gpus[key] = Kernels(backend, "cuda")
+        _on_gpus[key] = Kernels(backend)
     return _on_gpus[key]
 
 

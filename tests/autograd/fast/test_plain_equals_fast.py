@@ -83,7 +83,6 @@ CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
             [normal(rng, n, 3, 17), *[normal(rng, k, 17) for k in (8, 8, 12)]],
         ),
     ],
-    "Embedding": [lambda rng, n: ((lambda i: lambda w: ag.embedding(i, w))(ids(rng, n, 90)), [normal(rng, 90, 50)])],
     "ScaledEmbedding": [
         lambda rng, n: embedding(rng, n, scale=7.5, positions=normal(rng, 3, 50), p=0.3),
         lambda rng, n: embedding(rng, n),
