@@ -1,8 +1,8 @@
 """The table of fast implementations: (name, device) -> a function, with a guard that says which arguments it takes.
 
 Devices of a CPU are "numpy", "numba" and "bf16".  A kernel is looked up by its name, from the fastest device to the
-slowest, and the first one whose guard takes the arguments computes.  The kernels of a GPU are the methods of its backend
-(cuda.py), of the same names.  Whole ops have guards, too (ops.py): where they say no, the plain op runs.
+slowest, and the first one whose guard takes the arguments computes.  A GPU's kernels are methods of its backend, of the
+same names (cuda.py).  Whole ops have guards, too (ops.py): where they say no, the plain op runs.
 
     @entry("numba", rows_of_float32)
     def layer_norm(x, weight, bias, eps): ...
