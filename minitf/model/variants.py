@@ -119,7 +119,7 @@ class LearnedPositions(Positions):
         if stop > self.limit:
             raise UserError(
                 f"a sequence of {stop - self.first} tokens is longer than the {self.limit - self.first} learned "
-                "positions of this model; shorten it, or train with a larger --model.max-positions"
+                "positions of this model; shorten it, or train with more max_positions"
             )
         return self.weight[start:stop]
 
