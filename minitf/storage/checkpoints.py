@@ -204,7 +204,7 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, "numpy", backend="pread")
     except FileNotFoundError:
-        open(path, "rb").close()  # raises the error of the system
+        os.close(os.open(path, os.O_RDONLY))  # raises the error of the system
         return safe_open(path, "numpy", backend="pread")  # that error has passed
 
 

@@ -306,18 +306,6 @@ def unpacked(path, names=("a",)):
         return sum(map(len, datasets._whole_lines(stream, path)))
 
 
-def bomb(path, size, name="a"):
-    """An archive of a few bytes with a member of many."""
-    with gzip.open(path, "wb", compresslevel=9) as packed:
-        info = tarfile.TarInfo(name)
-        info.size = size
-        packed.write(info.tobuf())
-        line = b"x" * 9_999 + b"\n"
-        for _ in range(size // len(line)):
-            packed.write(line)
-    return path
-
-
 def test_a_line_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "MAX_LINE_BYTES", 1000)
     path = tmp_path / "line.tar"

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -115,14 +114,6 @@ def test_chunks_join_without_a_seam(room, monkeypatch):
         assert sum(vocabulary.asked) == 2 * len(SOURCES)
 
 
-def test_long_lines_make_short_chunks(room, monkeypatch):
-    monkeypatch.setattr(prepared, "CHARACTERS_AT_A_TIME", 1000)
-    room.write(["a " * 600] * 6, ["a"] * 6)
-    vocabulary = Letters()
-    room.prepare(vocabulary, max_length=1000)
-    assert vocabulary.asked == [1] * 12
-
-
 @pytest.mark.parametrize(("size", "dtype"), [(2**16, "uint16"), (2**16 + 1, "int32")])
 def test_the_smallest_type_that_holds_every_id(room, size, dtype):
     vocabulary = Letters(size)
@@ -147,14 +138,6 @@ def test_a_gather_is_the_sentences_in_the_order_asked(room):
     assert targets.lengths.tolist() == [1, 2, 3, 2]
     sources = corpus.source.take(np.array([1]))
     assert (sources.ids.tolist(), sources.lengths.tolist()) == ([13], [1])
-
-
-@pytest.mark.parametrize("index", [-1, 3])
-def test_no_pair_outside_the_corpus(room, index):
-    corpus = room.prepare()
-    for side in (corpus.source, corpus.target):
-        with pytest.raises(IndexError, match=f"sentence {index} of 3, counted from 0"):
-            side[index]
 
 
 def test_pairs_in_memory():
@@ -235,14 +218,6 @@ def test_a_broken_description_is_noticed_and_remade(room, text):
     assert content(room.prepare()) == whole
 
 
-def test_another_format_is_remade(room):
-    room.prepare()
-    path = room.folder / "prepared.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 0}))
-    with pytest.raises(UserError, match="does not describe a corpus of format 2"):
-        PreparedCorpus.load(room.folder)
-
-
 def test_a_description_that_was_changed_is_remade(room):
     """Else a bit of the recorded digest of a text would put the blame on the text."""
     expected = content(room.prepare())
@@ -296,11 +271,6 @@ def test_a_description_that_cannot_be_is_refused_and_remade(room, wrong):
     assert content(room.prepare()) == expected
 
 
-def test_a_folder_without_a_preparation(room):
-    with pytest.raises(UserError, match=r"contains no prepared corpus \(prepared\.json is missing\)"):
-        PreparedCorpus.load(room.path)
-
-
 def test_a_failure_midway_leaves_the_earlier_preparation(room, monkeypatch):
     monkeypatch.setattr(prepared, "PAIRS_AT_A_TIME", 2)
     before = content(room.prepare())
@@ -313,33 +283,6 @@ def test_a_failure_midway_leaves_the_earlier_preparation(room, monkeypatch):
         room.prepare()
     assert room.files() == files
     assert content(PreparedCorpus.load(room.folder)) == before
-
-
-def test_a_killed_process_leaves_nothing_that_counts(room):
-    code = """
-import os, signal, sys
-from minitf.data import prepared
-prepared.PAIRS_AT_A_TIME = 2
-class Dying:
-    calls = 0
-    source = target = property(lambda self: self)
-    def __len__(self): return 100
-    def fingerprint(self): return "letters"
-    def encode(self, lines):
-        Dying.calls += 1
-        if Dying.calls == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return [[10] for _ in lines]
-prepared.prepare(sys.argv[1], sys.argv[2], Dying(), sys.argv[3], max_length=5)
-"""
-    done = subprocess.run([sys.executable, "-c", code, room.source, room.target, room.folder], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert any(name.endswith(".partial") for name in room.files())
-    with pytest.raises(UserError, match="contains no prepared corpus"):
-        PreparedCorpus.load(room.folder)
-    (room.folder / "notes.partial").touch()  # not ours
-    assert len(room.prepare()) == 3
-    assert [name for name in room.files() if name.endswith(".partial")] == ["notes.partial"]
 
 
 def test_of_several_at_once_one_prepares_and_the_others_wait(room):
@@ -362,23 +305,10 @@ def test_of_several_at_once_one_prepares_and_the_others_wait(room):
 # ---- bad input -----------------------------------------------------------------------------------
 
 
-def test_files_that_do_not_pair(room):
-    room.write(SOURCES, TARGETS[:-1])
-    with pytest.raises(UserError, match=r"train\.en has 9 lines but .*train\.de has 8"):
-        room.prepare()
-    assert room.files() == ["prepare.lock"]
-
-
 def test_nothing_left_to_train_on(room):
     with pytest.raises(UserError, match=r"no pair is left .*: 4 have an empty side and 5 have more than max_length=2"):
         room.prepare(max_length=2)
     assert room.files() == ["prepare.lock"]
-
-
-def test_bytes_that_are_not_utf8(room):
-    room.source.write_bytes(b"a\xffb\n" + b"c\n" * (len(SOURCES) - 1))
-    with pytest.raises(UserError, match=r"train\.en, line 1: byte 2"):
-        room.prepare()
 
 
 def test_unusable_arguments(room):
@@ -446,14 +376,6 @@ def test_forged_ids_and_offsets_are_not_used(room, side):
     ):
         forge(room, side, wrong)
         assert content(room.prepare()) == expected
-
-
-def test_a_pipe_as_description_is_not_waited_for(room):
-    room.prepare()
-    (room.folder / "prepared.json").unlink()
-    os.mkfifo(room.folder / "prepared.json")
-    with pytest.raises(UserError, match="not a regular file but a pipe or device"):
-        PreparedCorpus.load(room.folder)
 
 
 CORPUS = 5 * [

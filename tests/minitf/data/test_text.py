@@ -144,17 +144,6 @@ def test_reading_takes_the_memory_of_a_line(tmp_path):
     assert int(grown.stdout) < 4 * 1024  # KiB, for a text of 12 MB: 60 MiB as a list of strings
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("missing", "No such file"), ("folder", "Is a directory"), ("file/below", "Not a directory")],
-)
-def test_unreadable_paths(tmp_path, name, reason):
-    (tmp_path / "folder").mkdir()
-    write(tmp_path / "file", "a\n")
-    with pytest.raises(UserError, match=f"cannot read .*{name}: {reason}"):
-        list(read_lines(tmp_path / name))
-
-
 def test_broken_compressed_files(tmp_path):
     whole = gzip.compress(b"a few words\n" * 1000)
     with pytest.raises(UserError, match="ends too early"):
@@ -188,16 +177,6 @@ def test_unequal_counts_are_both_named(tmp_path, source_lines, target_lines):
 def test_an_empty_side_is_named(tmp_path, source, target, empty):
     with pytest.raises(UserError, match=f"{empty} is empty"):
         list(read_pairs(write(tmp_path / "a", source), write(tmp_path / "b", target)))
-
-
-def test_a_side_that_cannot_be_read_is_named(tmp_path):
-    good = write(tmp_path / "good", "x\n")
-    with pytest.raises(UserError, match="missing: No such file"):
-        list(read_pairs(good, tmp_path / "missing"))
-    with pytest.raises(UserError, match="missing: No such file"):
-        list(read_pairs(tmp_path / "missing", good))
-    with pytest.raises(UserError, match="bad, line 2"):
-        list(read_pairs(good, write(tmp_path / "bad", b"y\n\xff\n")))
 
 
 @settings(deadline=None)  # the machine may be busy

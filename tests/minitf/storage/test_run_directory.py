@@ -22,10 +22,6 @@ CONFIG = replace(RunConfig(), max_steps=7)
 LATER = replace(CONFIG, max_steps=9)
 
 
-def no_warning(message):
-    raise AssertionError(message)
-
-
 # ---- The folder ----
 
 

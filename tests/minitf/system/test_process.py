@@ -89,16 +89,6 @@ def test_what_the_parent_ignores_stays_ignored(number, context):
         signal.signal(number, before)
 
 
-def test_contexts_nest():
-    """The loop's inside the command's: what comes after the loop interrupts again."""
-    with interrupting():
-        with StopRequest() as stop:
-            send(signal.SIGTERM)
-        assert stop
-        with pytest.raises(TerminationInterrupt):
-            send(signal.SIGTERM)
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number):
     done = []
@@ -117,16 +107,6 @@ def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number)
         with uninterrupted():
             done.append("it was raised once")
     assert len(done) == 2
-
-
-def test_an_error_that_an_interrupt_meets_gives_way_to_it():
-    def both():
-        with uninterrupted():
-            send(signal.SIGINT)
-            raise ValueError
-
-    with interrupting(), pytest.raises(KeyboardInterrupt):
-        both()
 
 
 def test_a_request_to_stop_is_taken_at_once_and_only_the_second_waits():
@@ -195,26 +175,6 @@ def test_outside_the_main_thread_nothing_is_touched(context):
     thread.start()
     thread.join()
     assert failures == []
-
-
-@pytest.mark.heavy
-def test_a_signal_in_the_midst_of_printing():
-    """Python's buffered files refuse to be entered again by a handler; this one writes past them."""
-    program = """
-import os, signal, sys, threading, time
-from minitf.system.process import StopRequest
-with StopRequest() as stop:
-    def ask():
-        time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGTERM)
-    threading.Thread(target=ask, daemon=True).start()
-    while not stop:
-        print("x" * 10_000, file=sys.stderr, flush=True)
-"""
-    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 0
-    assert b"SIGTERM: finishing this step" in done.stderr
-    assert b"Error" not in done.stderr
 
 
 @pytest.mark.parametrize("closing", ["2>&-", "2>/dev/full"])
