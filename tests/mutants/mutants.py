@@ -163,10 +163,13 @@ def _beside(node: ast.AST) -> Iterator[ast.AST]:
         yield from [node.args, *filter(None, [node.returns]), *node.decorator_list]
     elif isinstance(node, ast.AnnAssign):
         yield node.annotation
-    elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert) or (
-        isinstance(node, ast.Call) and re.search(r"(^|\W)_*(check|refuse|require|warn)", ast.unparse(node.func))
-    ):
+    elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert) or _is_check(node):
         yield node
+
+
+def _is_check(node: ast.AST) -> bool:
+    name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    return bool(re.search(r"(^|\W)_*(check|refuse|require|warn)", name))
 
 
 def _function(module: str, name: str) -> FunctionType:
