@@ -194,7 +194,7 @@ class Op:
         return self.results_of(self.backward(*g_outputs))
 
     def results_of(self, result: Any) -> list[Any]:
-        """What `backward` returned, as a list of one for each input.  Raises: RuntimeError for another number"""
+        """Return what `backward` returned, as a list of one for each input.  Raises: RuntimeError for another number"""
         if result is None:
             raise RuntimeError(
                 f"{self}: backward returned None; return a gradient for each input, (None,) for a gradient of 0"

@@ -43,7 +43,7 @@ class Recomputable:
 
 
 class PackedArray:
-    """What a node keeps in the place of an array."""
+    """The stand-in that a node keeps in the place of an array."""
 
     __slots__ = ("__weakref__",)
     kept: Array  # the array that it keeps itself, if any

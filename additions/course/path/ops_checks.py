@@ -192,7 +192,7 @@ op("linear", nn.Linear, "x weight bias", {
 }, [
     ("the weight is reshaped to the shape of its transpose; its elements are not exchanged", "@ w).reshape", "@ w.reshape(w.T.shape).T).reshape"),
     ("it is that of the last sentence of the batch alone; all rows use the weight",
-     "product(g_rows.astype(x.dtype, copy=False).T, rows_of(x))", "g[-1].T @ x[-1]"),
+     "g_rows.astype(x.dtype, copy=False).T @ rows_of(x)", "g[-1].T @ x[-1]"),
     ("it is that of the last sentence of the batch alone; all rows use the bias", "g_rows.sum(axis=0)", "g[-1].sum(axis=0)"),
 ], helpers=ROWS, fixed={"dtype": None})  # fmt: skip
 
