@@ -211,16 +211,16 @@ def _in_a_plane(y: Array) -> bool:
 
 def _without_weights(layer: Any) -> Any:
     """Return a copy of a module whose parameters are 0, except those of normalisations; None if it is not a module."""
+    if isinstance(layer, Module):
+        without = copy.deepcopy(layer)
+        _clear(without)
+        return without
     if hasattr(layer, "modules") and hasattr(layer, "named_parameters"):  # PyTorch
         without = copy.deepcopy(layer)
         for module in without.modules():
             if "Norm" not in type(module).__name__:
                 for parameter in module.parameters(recurse=False):
                     shared_array(parameter)[...] = 0
-        return without
-    if isinstance(layer, Module):
-        without = copy.deepcopy(layer)
-        _clear(without)
         return without
     return None
 
