@@ -10,7 +10,7 @@ from typing import Any
 
 from minitf.system.environment import VERSION
 
-__all__ = ["add_options_of"]
+__all__ = ["add_corpus", "add_options_of"]
 
 
 def version() -> str:

@@ -16,10 +16,10 @@ from minitf.system.process import uninterrupted
 
 GROUPS = {
     "Train": {
-        "corpus": ("corpora.corpus", "write the built-in corpus to a directory"),
-        "statistics": ("corpora.statistics", "describe a corpus: lengths, problems, a suitable preset and vocabulary"),
-        "split": ("corpora.split", "split a corpus into training, validation and test text without overlap"),
-        "presets": ("corpora.presets", "list the presets of train, with their sizes and costs"),
+        "corpus": ("additions.corpora", "write the built-in corpus to a directory"),
+        "statistics": ("additions.corpora", "describe a corpus: lengths, problems, a suitable preset and vocabulary"),
+        "split": ("additions.corpora", "split a corpus into training, validation and test text without overlap"),
+        "presets": ("presets.presets", "list the presets of train, with their sizes and costs"),
         "train": ("train.main", "train a Transformer to translate or parse, or resume a run"),
     },
     "Translate": {

@@ -22,7 +22,7 @@ from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import atomic_write
 
-__all__ = ["Splits", "built_in_corpus", "first", "read_text", "split"]
+__all__ = ["Splits", "built_in_corpus", "first", "read_text", "require_non_negative", "split", "write_corpus"]
 
 Item = TypeVar("Item")
 

@@ -13,7 +13,6 @@ from typing import Any
 from minitf.config import PathPair, RunConfig
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.data.batches import Batches
-from minitf.data.datasets import find
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.prepared_folder import load_prepared
 from minitf.data.text import read_lines, read_pairs
@@ -24,7 +23,7 @@ from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
 from minitf.run.tasks import task_of
-from minitf.run.text_snapshots import keep_held_out
+from minitf.run.text_snapshots import keep_held_out, public_texts
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.locked_run import LockedRun
 from minitf.storage.log import NoLog, RunLog
@@ -135,7 +134,7 @@ def find_texts(config: RunConfig, say: Say) -> Texts | None:
     Raises: UserError if a corpus cannot be downloaded, or its files are not those expected.
     """
     if config.data is not None:
-        return Texts(**find(config.data, config.data_dir, say))
+        return public_texts(config, say)
     return None if config.train is None else Texts(config.train, config.valid, config.test)
 
 

@@ -12,18 +12,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import PathPair, RunConfig
-from minitf.data.datasets import find
 from minitf.data.prepared_folder import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.run.tasks import task_of
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import open_regular, os_errors_explained
+from minitf.system.plugins import load
 from minitf.system.process import Say
 from minitf.system.writing import atomic_write, remove_leftovers
 from minitf.training.run import Texts, exist
 
 NAMES = {"train": "training text", "valid": "validation text", "test": "test text"}
+
+
+def public_texts(config: RunConfig, say: Say) -> Texts:
+    """Return the texts of the public corpus that the configuration names.
+
+    Raises: UserError if it cannot be downloaded, or its files are not those expected.
+    """
+    corpora = load("minitf.corpora", "public", f"--data {config.data}", "additions.corpora")
+    return Texts(**corpora.find(config.data, config.data_dir, say))
 
 
 # ---- Copies ----------------------------------------------------------------------------------------------------------
@@ -78,7 +87,7 @@ def texts_of_resumed(config: RunConfig, directory: RunDirectory, say: Say) -> Te
         copies = kept_copies(directory, "valid"), kept_copies(directory, "test")
         if is_prepared(directory.data_path / "train") and None not in copies:
             return Texts(None, *copies)  # needs neither the cache nor a connection
-        texts = Texts(**find(config.data, config.data_dir, say))
+        texts = public_texts(config, say)
         for split, pair in (("train", texts.train), ("valid", texts.valid)):
             if pair is not None:
                 _check_ids(pair, split, directory)

@@ -20,6 +20,7 @@ __all__ = [
     "read_json_object",
     "read_small_file",
     "require_regular",
+    "sha256_of",
 ]
 
 MAX_JSON_BYTES = 2**20

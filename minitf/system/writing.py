@@ -15,7 +15,7 @@ from typing import IO, Any
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 
-__all__ = ["atomic_write", "new_folder", "remove_leftovers", "require_new"]
+__all__ = ["atomic_write", "locked", "new_folder", "remove_leftovers", "require_new"]
 
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.partial", re.DOTALL)
 

@@ -51,11 +51,11 @@ from typing import Any, get_type_hints
 import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import sampled
 
+from additions.corpora.public import find
 from minitf.app.train import parse_train_args
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED
-from minitf.data.datasets import find
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.model.counting import parameter_count

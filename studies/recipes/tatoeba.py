@@ -21,7 +21,7 @@ from pathlib import Path
 import resumable  # first: it finds minitf without an installation
 import summary
 
-from minitf.corpora.splitting import split_corpus
+from additions.corpora.splitting import split_corpus
 from minitf.system.process import run_command
 
 HELD_OUT = 2_000

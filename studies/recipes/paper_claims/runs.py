@@ -18,9 +18,9 @@ from typing import Any
 import resumable
 import train_fields
 
+from additions.corpora.public import find
 from additions.parsing.treebank import built_in_treebank, write_treebank
 from minitf.corpora.built_in import built_in_corpus, split, write_corpus
-from minitf.data.datasets import find
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu

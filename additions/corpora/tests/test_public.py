@@ -13,12 +13,13 @@ from typing import get_args
 
 import pytest
 
+from additions.corpora.download import Remote
+from additions.corpora.public import DATASETS, cache_folder, find
 from minitf.app import train
 from minitf.config import RunConfig
 from minitf.config.options import without_none
+from minitf.config.presets import NAMED
 from minitf.data import datasets
-from minitf.data.datasets import DATASETS, cache_folder, find
-from minitf.data.download import Remote
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.storage.log import read_log
@@ -324,3 +325,7 @@ def test_archives_that_are_cut_or_damaged(tmp_path, kind):
             (tmp_path / name).write_bytes(content)
             with contextlib.suppress(UserError):
                 unpacked(tmp_path / name)
+
+
+def test_presets_name_corpora_that_are_known():
+    assert {preset.config.data for preset in NAMED.values()} <= {None, *DATASETS}

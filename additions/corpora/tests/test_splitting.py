@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.app.corpora import split
+from additions.corpora.commands import split
+from additions.corpora.splitting import groups_of, key_of, refuse_overlap, split_corpus, split_pairs
 from minitf.corpora.built_in import Splits
-from minitf.corpora.splitting import groups_of, key_of, refuse_overlap, split_corpus, split_pairs
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.system.process import run_command

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from minitf.app.corpora import split, statistics
-from minitf.corpora.statistics import corpus_statistics, render, suggested_preset
+from additions.corpora.commands import split, statistics
+from additions.corpora.statistics import corpus_statistics, render, suggested_preset
 from minitf.system.process import run_command
 from tests.helpers.runs import call
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitf.data.download import Remote, Say, fetch, verify
+from additions.corpora.download import Remote, Say, fetch, verify
 from minitf.data.text import MAX_LINE_BYTES
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, sha256_of

@@ -1,4 +1,4 @@
-"""`minitf corpus`, `statistics`, `split` and `presets`."""
+"""`minitf corpus`, `statistics` and `split`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
+from additions.corpora.splitting import BY, split_corpus
+from additions.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
 from minitf.app.arguments import add_corpus, add_options_of
 from minitf.app.command_line import ArgumentParser
 from minitf.corpora.built_in import built_in_corpus, write_corpus
-from minitf.corpora.splitting import BY, split_corpus
-from minitf.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
 from minitf.system.files import require_regular
-from minitf.system.process import uninterrupted
 
 # ---- minitf corpus FOLDER ----
 
@@ -131,14 +130,3 @@ def _split_parser() -> ArgumentParser:
         help="source: pairs with the same source stay together (default); both: also pairs with the same target",
     )
     return parser
-
-
-# ---- minitf presets ----
-
-
-def presets(argv: Sequence[str]) -> None:
-    """Print the list of presets."""
-    ArgumentParser(prog="minitf presets", description="List the presets with their sizes and costs.").parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from minitf.app.preset_table import list_presets
-    print(list_presets())

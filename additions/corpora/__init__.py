@@ -1,0 +1,1 @@
+"""Corpora: public ones by name, statistics and splits of your own."""
