@@ -10,8 +10,8 @@ import urllib.request
 
 import pytest
 
+from additions.corpora import download
 from additions.corpora.download import Remote, fetch
-from minitf.data import download
 from minitf.errors import UserError
 from tests.helpers.server import serving
 

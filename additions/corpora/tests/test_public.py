@@ -13,13 +13,13 @@ from typing import get_args
 
 import pytest
 
+from additions.corpora import public
 from additions.corpora.download import Remote
 from additions.corpora.public import DATASETS, cache_folder, find
 from minitf.app import train
 from minitf.config import RunConfig
 from minitf.config.options import without_none
 from minitf.config.presets import NAMED
-from minitf.data import datasets
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.storage.log import read_log
@@ -125,7 +125,7 @@ def local(value, base):
         return {key: local(part, base) for key, part in value.items()}
     if isinstance(value, tuple):
         return tuple(local(part, base) for part in value)
-    if isinstance(value, datasets.Part):
+    if isinstance(value, public.Part):
         return replace(value, archive=local(value.archive, base))
     return value
 
@@ -303,12 +303,12 @@ def test_a_corpus_that_cannot_be_had(tmp_path, monkeypatch, capsys):
 
 
 def unpacked(path, names=("a",)):
-    with datasets._member(path, names) as (_, stream):
-        return sum(map(len, datasets._whole_lines(stream, path)))
+    with public._member(path, names) as (_, stream):
+        return sum(map(len, public._whole_lines(stream, path)))
 
 
 def test_a_line_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(public, "MAX_LINE_BYTES", 1000)
     path = tmp_path / "line.tar"
     path.write_bytes(tar({"a": b"x" * 1001}, mode="w"))
     with pytest.raises(UserError, match="has a line of more than 1,000 bytes, which no corpus has"):
