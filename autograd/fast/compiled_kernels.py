@@ -354,7 +354,7 @@ def exponentials_(row: Array, top: Any) -> tuple[float, float]:
 
 @compiled
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
-    """As in numpy_layers.py.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
+    """The kernel of numpy_layers.py.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
     even = f4(smoothing / classes)
     for n in range(logits.shape[0]):
