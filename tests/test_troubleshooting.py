@@ -15,6 +15,7 @@ import pytest
 
 from minitf.app import commands
 from minitf.config import PRESETS
+from minitf.parallel import launch
 from minitf.storage.locked_run import LockedRun
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.process import run_command
@@ -83,7 +84,7 @@ def answered(folder, words):
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.partition("\n")[0])
-def test_the_message_is_printed(folder, part):
+def test_the_message_is_printed(folder, part, monkeypatch):
     title = part.partition("\n")[0]
     ((language, code, message),) = ENTRY.findall(part)
     environment = {}
@@ -93,6 +94,8 @@ def test_the_message_is_printed(folder, part):
         name = ABSENT[title]
         (folder / "absent" / f"{name}.py").write_text(f"raise ModuleNotFoundError({name!r})")
         environment["PYTHONPATH"] = f"{folder / 'absent'}{os.pathsep}{ROOT}"
+    if title == "MPI is missing":
+        monkeypatch.setattr(launch, "find_mpiexec", lambda: None)
     run = folder / "runs" / "x"
     in_use = title == "The run is in use"
     with LockedRun.resume(run, load_config(run / CONFIG_NAME)) if in_use else nullcontext():

@@ -359,7 +359,8 @@ def _of_two(node: ast.BinOp, words: _Words) -> Iterator[Change]:
         for power in (-2.0, -1.5, -1.0, -0.5, 0.5, 1.5, 2.0):
             yield f"{words(a)} has the power {power:g}", ast.BinOp(a, ast.Pow(), ast.Constant(power))
     elif isinstance(node.op, ast.MatMult):
-        yield f"the factors of {words(node)} are exchanged", ast.BinOp(b, node.op, a)
+        if ast.dump(a) != ast.dump(b):
+            yield f"the factors of {words(node)} are exchanged", ast.BinOp(b, node.op, a)
         for which in (a, b):
 
             def beside(other: ast.expr, which: ast.expr = which) -> ast.BinOp:

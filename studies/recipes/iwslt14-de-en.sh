@@ -3,5 +3,5 @@
 # tokenized text and with weight decay, so the score here is another figure.
 #
 #     sh studies/recipes/iwslt14-de-en.sh --output runs/iwslt14
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 exec "${PYTHON:-python}" train.py --preset fairseq-iwslt-de-en "$@"

@@ -10,5 +10,5 @@
 # 4 + 4 layers, d_model 128, d_ff 256, 4 heads, dropout 0.3, a joint vocabulary of 10,000; Adam (0.9, 0.98, 1e-8), peak
 # rate 0.005 after 2,000 updates, falling with the root; two batches of 4,096 slots an update; at most 8,000 updates,
 # fewer when ten epochs bring no lower validation loss; the mean of the last ten epochs; beam 5, length penalty 1.
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 exec "${PYTHON:-python}" train.py --preset multi30k-transformer-tiny "$@"

@@ -7,5 +7,5 @@
 # Of the second command, the line "the paper's" is the one to compare. The first one downloads the corpus (gigabytes)
 # unless --data-dir FOLDER has it. An update is one batch here; with less memory, --max-tokens-per-batch 6250
 # --accumulate 4 makes the same update of four parts.
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 exec "${PYTHON:-python}" train.py --preset table2-base-en-fr "$@"

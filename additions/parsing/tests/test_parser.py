@@ -188,10 +188,10 @@ def test_a_treebank_that_cannot_be_used(tmp_path, capsys, text, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--preset", "parsing-tiny", "--train", "a", "b"], "task=parsing learns from trees, not from texts"),
-        (["--parsing.trees", "a"], "the options of parsing require task=parsing"),
+        (["--preset", "parsing-tiny", "--train", "a", "b"], "task=parsing has data of its own; omit train"),
+        (["--parsing.trees", "a"], "--parsing.trees is of parsing, but the run learns translation"),
         (["--preset", "parsing-tiny", "--parsing.test-trees", "a"], "test_trees is given without trees"),
-        (["--preset", "parsing-tiny", "--valid-metric", "bleu"], "valid_metric=bleu scores translations, not trees"),
+        (["--preset", "parsing-tiny", "--valid-metric", "bleu"], "valid_metric=bleu scores translations; choose loss"),
     ],
 )
 def test_settings_that_do_not_go_together(flags, message, capsys):

@@ -39,6 +39,7 @@ seeds = load_recipe("seeds")
 deep_encoder = load_recipe("deep_encoder")
 load_recipe("paper_claims")
 small_table_3 = load_recipe("small_table_3")
+ROOT = RECIPES.parent.parent
 BEGIN, END = "<!-- small_table_3.py -->", "<!-- end of small_table_3.py -->"
 
 
@@ -53,7 +54,7 @@ def test_a_recipe_is_one_command_for_train(path, tmp_path):
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHON": str(stub)}, cwd=tmp_path,
     )  # fmt: skip
     folder, program, *argv = ended.stdout.splitlines()
-    assert (Path(folder) / program).samefile(RECIPES.parent / "train.py")
+    assert (Path(folder) / program).samefile(ROOT / "train.py")
     config, _ = parse_train_args(argv)
     assert (config.preset in NAMED, config.seed, config.output) == (True, 7, Path("a b"))
     assert config == replace(NAMED[config.preset].config, seed=7, output=Path("a b"))
@@ -238,7 +239,7 @@ def test_a_broken_file_of_records_is_refused(change, said, tmp_path, capsys, mon
 
 def test_the_table_among_the_results_is_that_of_its_records():
     """As of docs/claims.json: no figure is edited by hand."""
-    docs = RECIPES.parent / "docs"
+    docs = ROOT / "docs"
     results = list(small_table_3.read_records(docs / "small-table-3.json").values())
     text = (docs / "results.md").read_text("utf-8")
     assert text.partition(f"{BEGIN}\n\n")[2].partition(f"\n{END}")[0] == small_table_3.page(results, 60)

@@ -1,7 +1,6 @@
 """`minitf pack` and `shortlist`."""
 
 import json
-import os
 import re
 import shutil
 
@@ -109,44 +108,6 @@ def test_a_file_that_a_forged_configuration_names_is_not_taken_along(run, tmp_pa
     (run / "config.json").write_text(json.dumps(plain))
     assert pack_command(run, "--resumable", "--output", tmp_path / "packed") == 0
     assert all(b"secret\n" not in path.read_bytes() for path in (tmp_path / "packed").rglob("*") if path.is_file())
-
-
-LINKED = (
-    *("checkpoints/step-00000009.safetensors", "checkpoints", "vocabulary.model", "data", "data/texts", "log.jsonl"),
-    *("data/texts/valid.source", "data/train/prepared.json", "environment.json", "config.json"),
-)
-
-
-@pytest.mark.parametrize("name", LINKED)
-@pytest.mark.parametrize("command", ["pack", "pack --resumable"])
-def test_what_links_lead_to_outside_is_not_given_away(run, tmp_path, capsys, name, command):
-    outside = tmp_path / "outside"
-    (run / name).rename(outside)
-    (run / name).symlink_to(outside)
-    status = run_command(pack, [str(run), *command.split()[1:], "--output", str(tmp_path / "packed")])
-    if name.startswith(("data", "log", "env")) and command != "pack --resumable":
-        assert status == 0  # they are not copied
-    else:
-        assert status == 2
-        assert f"leads to {outside}" in capsys.readouterr().err
-        assert not (tmp_path / "packed").exists()
-    (run / name).unlink()
-    outside.rename(run / name)
-    inside = run / "another name"
-    (run / name).rename(inside)
-    (run / name).symlink_to(inside)
-    assert pack_command(run, "--resumable", "--output", tmp_path / "again") == 0  # a link inside is followed
-    assert not any(path.is_symlink() for path in (tmp_path / "again").rglob("*"))
-
-
-@pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
-def test_a_pipe_or_device_is_not_waited_for(run, tmp_path, capsys, target):
-    os.mkfifo(run / "data" / "pipe")
-    if target != "pipe":
-        (run / "data" / "pipe").unlink()
-        (run / "data" / "pipe").symlink_to(target)
-    assert pack_command(run, "--resumable") == 2
-    assert "is not a regular file" in (said := capsys.readouterr().err) or "leads to /dev/zero" in said
 
 
 def test_what_cannot_be_packed_is_refused(run, tmp_path, capsys):

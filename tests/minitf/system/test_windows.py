@@ -150,14 +150,6 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
     assert not list(run.glob("*.partial"))
 
 
-@pytest.mark.heavy
-def test_several_processes_are_refused(windows, tmp_path):
-    text = windows("-m", "minitf", "train", "--devices", "cpu:2", "--output", tmp_path / "run", status=2)
-    assert "devices='cpu:2' starts processes that share memory and descriptors" in text
-    assert "choose --devices none" in text
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_log_that_is_cut_and_a_folder_that_is_cleaned(windows):
     code = """
 from pathlib import Path
