@@ -440,18 +440,20 @@ def linear_cross_entropy(
             logits[~counted[some]] = 0  # now they are gradients
             if factors is not None:
                 _scale_rows_(logits, np.where(counted[some], factors[some], 1))
-            both = logits.T, x[some]  # [V, n], [n, D]
             if g_x is not None and wanted[1] and not some.start:  # the first block's are the sums' first terms
-                g_x[some], g_weight = cpu.products((logits, weight), both)
+                g_x[some], g_weight = cpu.products((logits, weight), (logits.T, x[some]))
             else:
                 if g_x is not None:
                     g_x[some] = cpu.product(logits, weight)
                 if wanted[1]:
-                    g_weight = cpu.add_product_(g_weight, *both) if some.start else cpu.product(*both)
+                    if some.start:
+                        g_weight = cpu.add_product_(g_weight, logits.T, x[some])  # [V, n] @ [n, D] -> [V, D]
+                    else:
+                        g_weight = cpu.product(logits.T, x[some])
             if wanted[2]:
                 part = cpu.sum_rows(logits)
                 g_bias = part if g_bias is None else np.add(g_bias, part, out=g_bias)
-        del logits  # before the next block's
+        del logits  # before the next block's; no view of it may be left
     return losses, g_x, g_weight, g_bias
 
 

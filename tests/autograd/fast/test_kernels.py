@@ -1,5 +1,7 @@
 """The kernels of a CPU: what the comparisons of whole ops leave open."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import threadpoolctl
@@ -196,3 +198,19 @@ def test_what_does_not_lie_side_by_side_is_copied():
         assert not any(np.shares_memory(stacked, a) for a in arrays)
     assert backend.are_side_by_side([second, third])
     np.testing.assert_array_equal(backend.stacked([second, third]), memory[2:])
+
+
+def test_the_loss_holds_the_logits_of_one_block():
+    rng = np.random.default_rng(0)
+    rows, width, classes = 512, 8, 2000
+    x, weight = (rng.standard_normal((n, width)).astype("f") for n in (4 * rows, classes))
+    targets, counted = rng.integers(0, classes, len(x)), np.ones(len(x), bool)
+    tracemalloc.start()
+    try:
+        cpu_kernels().linear_cross_entropy(
+            x, weight, None, targets, counted, None, (True, True, False), label_smoothing=0.1, rows=rows
+        )
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.8 * rows * classes * x.itemsize
