@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from additions.pages.attention_figure import SUFFIXES, attention_figure, require_matplotlib, save_figure
-from additions.pages.attention_page import attention_page, check_choice
+from additions.pages.attention_page import Kind, attention_page, check_choice
 from additions.pages.page import write_page
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
@@ -26,7 +26,7 @@ def write_attention(
     warn: Callable[[str], object],
     *,
     most: int = LINES,
-    kind: str = "cross",
+    kind: Kind = "cross",
     layer: int | None = None,
     head: int | None = None,
 ) -> str:

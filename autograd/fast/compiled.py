@@ -217,7 +217,7 @@ def layer_norm_backward(g_y: Array, normalised: Array, inverse_std: Array, weigh
     def work(s: slice, *sums: Array) -> None:
         kernels.layer_norm_backward(g_y[s], normalised[s], inverse_std[s], weight, g_x[s], *sums)
 
-    return g_x, *_sums_of_blocks(work, g_y, 2)  # type: ignore[return-value]
+    return g_x, *_sums_of_blocks(work, g_y, 2)
 
 
 # ---- Embedding ----

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -246,6 +246,7 @@ class Cuda(GpuBackend):
         kind = KINDS[g_y.dtype]
         rows, width = g_y.shape
         groups = _norm_groups(kind, width, weight, inverse_std)
+        assert groups is not None  # the forward pass asks, and saves what fits: see `takes`
         g_z = cupy.empty(g_y.shape, g_y.dtype)
         g_x = cupy.empty(g_y.shape, g_y.dtype) if keep is not None and keep.drop_below else g_z
         # as many as registers allow: of narrow rows, with 146 a thread, two blocks fit a multiprocessor
@@ -735,7 +736,7 @@ def _loss(gpu: Cuda, x: Array, weight: Array, bias: Array | None, **_: Any) -> b
     )  # fmt: skip
 
 
-GUARDS = {
+GUARDS: dict[str, Callable[..., bool]] = {
     "Linear": _linear,
     "LinearRelu": _linear,
     "LinearHeads": _heads,

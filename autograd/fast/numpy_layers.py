@@ -26,7 +26,7 @@ Array = Any
 Places = Sequence[Any]  # for each of several arrays, memory or None
 
 NO_PLACES: Places = (None, None, None)
-BITS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # of equal size
+BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
 
 # ---- Activations in bfloat16, which other devices have ----
 

@@ -219,7 +219,8 @@ class Linear(FastOp, nn.Linear):
             self.dtype,
             with_bias=needs_bias and g_bias is None,
         )
-        masked = before.masked_gradient(g_rows, weight) if masks else None  # last, as it may be the largest
+        # last, as it may be the largest
+        masked = before.masked_gradient(g_rows, weight) if masks and before is not None else None
         if masks and masked is None:
             g_x = self.kernels.product(g_rows, weight)
         g_x = masked if g_x is None else g_x.reshape(*g_y.shape[:-1], g_x.shape[-1])
@@ -359,7 +360,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
     narrow, factors_alone = (0,), True
 
     def forward(self, x, *parameters, heads, count):
-        weights, biases = parameters[:count], parameters[count:]
+        weights, biases = list(parameters[:count]), list(parameters[count:])
         self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
         self.leading, self.count = x.shape[:-1], count
         leaves, leaves_of_biases = self._edges[1 : 1 + count], self._edges[1 + count :]

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,8 +43,8 @@ class Product:
         each_step: bool = True, dtype: Any = None, packed: PackedWeights | None = None,
     ):  # fmt: skip
         self.kernels, self.bias, self.each_step, self.dtype, self.packed = kernels, bias, each_step, dtype, packed
-        self.w = None if weight is None else weight.T
-        self.size = packed.size if packed is not None else self.w.size
+        self.w = cast(Any, None if weight is None else weight.T)
+        self.size: int = self.w.size if packed is None else packed.size
         self.columns = [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     def __call__(self, x: Array, relu: bool = False) -> Array:
@@ -100,6 +100,8 @@ class ArrayLayerNorm(LayerNorm):
 class ArrayFeedForward(FeedForward):
     """`FeedForward` of an array; the first product ends in ReLU."""
 
+    up: ArrayLinear
+
     def __call__(self, x: Array) -> Array:
         if self.activation is ag.relu:
             return self.down(self.up.product(x, relu=True))
@@ -141,7 +143,8 @@ class ArrayAttention(MultiHeadAttention):
     def __call__(self, query: Array, key: Array, value: Array, mask: Any = None, is_causal: bool = False) -> Array:
         if not (query is key is value):
             return super().__call__(query, key, value, mask, is_causal)
-        return self.joined(*self.projections(query), mask, is_causal)
+        q, k, v = self.projections(query)
+        return self.joined(q, k, v, mask, is_causal)
 
     def projections(self, x: Array) -> list[Array]:
         """Return the parts of `inward` by head.  Shapes: x [B, T, D] -> [B, H, T, K] each"""
@@ -174,21 +177,25 @@ class RecordingAttention(ArrayAttention):
     weights: Array
 
     def attend(self, q: Array, k: Array, v: Array, mask: Array | None, is_causal: bool = False) -> Array:
-        xp, wide = backend_of([k]).xp, [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in (q, k)]
-        unit = xp.broadcast_to(xp.eye(k.shape[2], dtype=wide[1].dtype), (*k.shape[:3], k.shape[2]))
-        self.weights = super().attend(*wide, unit, mask, is_causal)
+        xp = backend_of([k]).xp
+        wide_q, wide_k = (a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in (q, k))
+        unit = xp.broadcast_to(xp.eye(k.shape[2], dtype=wide_k.dtype), (*k.shape[:3], k.shape[2]))
+        self.weights = super().attend(wide_q, wide_k, unit, mask, is_causal)
         return super().attend(q, k, v, mask, is_causal)
 
 
 class ArrayDecoderLayer(plain.DecoderLayer):
     """`DecoderLayer` of arrays; the rows of a step are the hypotheses of a sentence, whose past is in one cache."""
 
+    self_attention: ArrayAttention
+
     def attend_to_target(self, x: Array, cache: Any) -> Array:
         attention = self.self_attention
         if cache is None:
             return attention(x, x, x, is_causal=True)
         q, k, v = attention.projections(x)
-        return attention.joined(q, *cache.append(k, v), cache.mask)
+        keys, values = cache.append(k, v)
+        return attention.joined(q, keys, values, cache.mask)
 
 
 class ArrayEmbedding(Embedding):
@@ -235,6 +242,7 @@ class ArrayTransformer(variants.ForeignTransformer):
 
     dtype: Any
     output: Product
+    target_positions: OfArrays
 
     def embed_source(self, ids: Array) -> Array:
         with no_grad():
@@ -304,12 +312,13 @@ def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> Arr
         packed = None if pack is None else pack(weight, bias)
         return Product(kernels, None if pack else weight, bias, packed=packed, **settings)
 
-    for layer in (*new.encoder.layers, *new.decoder.layers):
+    layers: list[Any] = [*new.encoder.layers, *new.decoder.layers]
+    for layer in layers:
         own, feed_forward, each_step = layer.self_attention, layer.feed_forward, isinstance(layer, ArrayDecoderLayer)
         own.inward = product(own.query, own.key, own.value, each_step=each_step)
         for linear in (own.output, feed_forward.up, feed_forward.down):
             linear.product = product(linear, each_step=each_step)
-    for layer in new.decoder.layers:
+    for layer in layers[len(new.encoder.layers) :]:
         cross = layer.cross_attention
         cross.inward = product(cross.key, cross.value, each_step=False)
         cross.query.product, cross.output.product = product(cross.query), product(cross.output)

@@ -143,7 +143,8 @@ class InferenceTransformer(TransformerDecoder):
         x = self.parts.embed_target(self.kernels.asarray(tokens)[:, None], state.length)  # [R, 1, D]
         state.begin_step()
         x = x.reshape(state.sentences, state.beams, x.shape[2])
-        x = self.parts.decoder(x, None, state.mask_of_source, state.caches)  # [B, n, D]
+        memory: Any = None  # its keys and values are in the caches
+        x = self.parts.decoder(x, memory, state.mask_of_source, state.caches)  # [B, n, D]
         state.end_step()
         return state.output(x.reshape(len(tokens), x.shape[2]))
 

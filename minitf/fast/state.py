@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import Backend
+from autograd.fast.table import Kernels
 
 Array = Any
 
@@ -27,7 +28,9 @@ class DecodingState:
     the search began with; those still searched come first.
     """
 
-    def __init__(self, backend: Backend, memory: Sequence[Sequence[Array]], memory_mask: Array | None, output: Any):
+    def __init__(
+        self, backend: Backend | Kernels, memory: Sequence[Sequence[Array]], memory_mask: Array | None, output: Any
+    ):
         """memory: keys and values of the source, for each layer of the decoder
         output: the product that makes logits, which a shortlist makes smaller
 

@@ -17,7 +17,7 @@ from minitf.config import TransformerConfig
 from minitf.config.model import PAD
 from minitf.errors import UserError
 from minitf.model.cache import Cache
-from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module, variants
+from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.parameters import Initializer, Parameter
 
 __all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Transformer", "join_heads"]
@@ -241,14 +241,6 @@ class Transformer(Module):
         """seed: None gives weights that take no memory, to be loaded"""
         if config.vocab_size < 1 and seed is not None:
             raise UserError(f"vocab_size={config.vocab_size} is not positive; set it to the size of the vocabulary")
-        for name in ("attention", "mixing"):
-            if getattr(config, name) != getattr(type(config), name) and not any(
-                name in each for each in variants.values()
-            ):
-                raise UserError(
-                    f"{name}={getattr(config, name)} needs layers that are not part of minitf; import "
-                    "studies/recipes/compared_layers.py, or train a model without them"
-                )
         init, d, scaled = Initializer(seed, dtype), config.d_model, config.scale_embeddings
         self.config = config
         self.source_embedding = Embedding(config.source_rows, d, init, scaled=scaled)

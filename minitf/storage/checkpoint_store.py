@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from minitf.storage.checkpoints import (
     BLANK,
@@ -92,7 +92,7 @@ def _header(arrays: Mapping[str, Array], digests: Sequence[str], texts: Mapping[
     return length + text[: DIGEST_PLACE.start] + digest + text[DIGEST_PLACE.stop :]
 
 
-def _write_tensor(file: BinaryIO, array: Array) -> str:
+def _write_tensor(file: IO[bytes], array: Array) -> str:
     """Write the bytes of an array; return their checksum."""
     content = bytes_of(array)
     digest = hashlib.sha256()

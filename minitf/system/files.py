@@ -8,8 +8,9 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from minitf.errors import UserError
 
@@ -72,7 +73,7 @@ def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
         return file.read(most)
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading.  Raises: UserError for a pipe, which might never be written to, or a device; OSError"""
     flag = getattr(os, "O_NONBLOCK", 0)
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | flag))  # noqa: SIM115 (it is returned)

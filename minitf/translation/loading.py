@@ -82,7 +82,7 @@ def load_learned(
         ):
             if value not in (None, of_one):
                 raise UserError(f"{name}={value} selects checkpoints, but {path} is a single model; omit it")
-        return LearnedModel(*foreign, path)
+        return LearnedModel(foreign.config, foreign.vocabulary, foreign.weights, path)
     run = RunDirectory.open(path)
     config = run.config(warn)
     vocabulary = load_vocabulary(run.vocabulary_path)

@@ -143,10 +143,10 @@ def ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:
 def browser() -> Iterator[Browser]:
     """A browser of one's own, or a skipped test where none is installed."""
     programs = {
-        "chromedriver": shutil.which("chromedriver"),
-        "chromium": shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"),
+        "chromedriver": shutil.which("chromedriver") or "",
+        "chromium": shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or "",
     }
-    missing = [name for name, path in programs.items() if path is None]
+    missing = [name for name, path in programs.items() if not path]
     if missing:
         pytest.skip(f"{' and '.join(missing)} not installed (Debian: chromium and chromium-driver)")
     command = [programs["chromedriver"], "--port=0"]
@@ -165,7 +165,7 @@ def browser() -> Iterator[Browser]:
 
 
 def _port(process: subprocess.Popen) -> int:
-    for line in process.stdout:
+    for line in process.stdout or ():
         if "successfully on port" in line:
             return int(line.rstrip().rstrip(".").rpartition(" ")[2])
     raise AssertionError(f"chromedriver ended with status {process.wait()}")

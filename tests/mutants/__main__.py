@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     found: dict[Mutant, str | None] = {}
     for mutant, message in try_out(chosen, options.jobs):
+        assert mutant is not None
         found[mutant] = message
         print(f"{len(found):4} {'SURVIVES' if message is None else 'detected'}  {mutant}  [{shortened(message or '')}]")
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -127,20 +127,21 @@ def try_out(
 
     Each runs in a process of its own. mutants: None for the code as it is
     """
-    waiting, running = iter(mutants), {}
+    waiting = iter(mutants)
+    running: dict[Connection, tuple[int, Mutant | None]] = {}  # by the pipe that it answers through
     while True:
         for mutant in islice(waiting, jobs - len(running)):
             reader, process = _start(mutant, checks)
             running[reader] = process, mutant
         if not running:
             return
-        for reader in wait([*running]):
-            process, mutant = running.pop(reader)
+        for ready in cast("list[Connection]", wait([*running])):
+            process, mutant = running.pop(ready)
             try:
-                message = reader.recv()
+                message = ready.recv()
             except EOFError:
                 message = "the process ended: it took too long, or too much memory"
-            reader.close()
+            ready.close()
             os.waitpid(process, 0)
             yield mutant, message
 

@@ -128,15 +128,10 @@ def _functions(module: str) -> dict[str, ast.FunctionDef]:
     """The functions and methods of a module by their qualified names."""
     found = {}
     for node in _tree(module).body:
-        for inner in (
-            [node]
-            if isinstance(node, ast.FunctionDef)
-            else getattr(node, "body", ())
-            if isinstance(node, ast.ClassDef)
-            else ()
-        ):
+        prefix, inside = (f"{node.name}.", node.body) if isinstance(node, ast.ClassDef) else ("", [node])
+        for inner in inside:
             if isinstance(inner, ast.FunctionDef) and set(map(ast.unparse, inner.decorator_list)) <= PLAIN:
-                found[inner.name if inner is node else f"{node.name}.{inner.name}"] = inner
+                found[prefix + inner.name] = inner
     return found
 
 
