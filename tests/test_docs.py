@@ -67,7 +67,9 @@ def no_clock():
 def with_marks(page):
     """Pages that train are heavy, and slow if they take a command, processes, three models or a file of examples/."""
     if page.name in (
+        "08-learning.md",
         "09-training.md",
+        "11-translation.md",
         "12-processes.md",
         "13-second-derivatives.md",
         "14-one-file.md",

@@ -95,7 +95,7 @@ def checked(programs, tmp_path):
     return [[line for line in lines if line.startswith(f"program_{n}.py:")] for n in range(len(programs))]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_mypy_accepts_a_right_program_and_finds_each_wrong_call(tmp_path):
     assert len(PROGRAM.splitlines()) >= 40
     assert all(PROGRAM.count(right) == 1 for right, _, _ in WRONG.values())

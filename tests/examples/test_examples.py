@@ -41,7 +41,7 @@ def test_an_op_of_ones_own_is_proven_and_a_wrong_one_is_found():
     assert "sign" in out
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_tiny_task_is_learned():
     right = run("tiny_task").splitlines()[-1]
     assert int(right.split()[0]) >= 195, right

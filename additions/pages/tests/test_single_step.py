@@ -213,7 +213,7 @@ def walked(chromium, tmp_path_factory):
     assert [each for each in chromium.requests() if each not in (path.as_uri(), "data:,")] == []
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_every_moment_is_shown_and_it_plays_to_the_end(walked):
     window, page = walked
     last = len(page.events) - 1
@@ -229,7 +229,7 @@ def test_every_moment_is_shown_and_it_plays_to_the_end(walked):
     assert window.run("return window.seen.size") >= 30
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_ten_nodes_are_clicked(walked):
     window, page = walked
     window.run("go(0); $('fold-all').click()")
@@ -255,7 +255,7 @@ return [map.left <= now.left && now.right <= map.right && map.top <= now.top && 
   box(document.querySelector(".node.now .name")).height]"""
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_graph_opens_folded_and_legible_and_follows_the_current_op(walked):
     window, page = walked
     for width, height in ((1366, 768), (760, 760), (400, 800)):
@@ -316,7 +316,7 @@ def test_the_page_answers_questions(walked):
     assert "saved for the backward pass" in window.run(text, "#op details:last-of-type")
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_it_fits_the_screen_and_the_phone(walked, screenshots):
     window, page = walked
     attention = next(i for i, op in enumerate(page.ops) if "kᵀ" in page.classes[op["class"]]["formula"])

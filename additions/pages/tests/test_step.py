@@ -330,7 +330,7 @@ def test_values_that_are_not_finite_and_empty_arrays_have_a_page(chromium, tmp_p
     assert_quiet(window, path)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_two_thousand_ops_stay_smooth(chromium, tmp_path):
     def deep(x, w):
         for i in range(1000):

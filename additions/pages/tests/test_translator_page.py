@@ -192,7 +192,7 @@ def show(chromium, tmp_path):
 TRANSLATE = "return arguments[0].map((line) => minitf.translate(line, arguments[1]))"
 
 
-@parametrize_some("name", MODELS, keep=2)
+@parametrize_some("name", MODELS)
 def test_the_page_translates_as_python_does(show, little_run, name):
     run = little_run(*MODELS[name])
     translator = Translator.load(run, warn=lambda message: None)
@@ -719,6 +719,7 @@ def test_wrong_options_are_named(show, learned):
 WIDTH = "return [document.documentElement.scrollWidth, innerWidth]"
 
 
+@pytest.mark.slow
 def test_narrow_wide_light_and_dark(show, learned, screenshots):
     seen = set()
     for width in (400, 1400):

@@ -12,7 +12,7 @@ from tests.helpers.checked_functions import RIGHT, WRONG
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_our_column_of_the_table(tmp_path):
     page = tmp_path / "table.md"
     command = [sys.executable, "-W", "error", ROOT / "studies" / "benchmarks" / "checkers.py", "--write", page]

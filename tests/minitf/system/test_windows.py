@@ -124,7 +124,7 @@ def test_an_exercise(windows, tmp_path):
     assert "ended the program that checks it, with status 3" in windows("-c", code.replace("1.0", "60.0"))
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_training_resuming_reporting_and_translating(windows, tmp_path):
     run = tmp_path / "run"
     for name, lines in (("words.en", "one\ntwo\nthree\n"), ("words.de", "eins\nzwei\ndrei\n")):

@@ -160,7 +160,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.heavy
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([each.name for each in fields(TrainState)]), VALUES))
 def test_any_wrong_value_is_a_sentence(changes):
     try:
