@@ -22,6 +22,8 @@ Array = Any
 TIMEOUT_VARIABLE = "MINITF_COLLECTIVE_TIMEOUT_S"
 TIMEOUT_S = 600.0
 FIRST_PAUSE_S, LAST_PAUSE_S = 2e-5, 1e-3
+BUSY_S = 0.5
+"""The time for which a transfer that all ranks have begun is polled without pauses: MPI moves data only when asked."""
 
 
 class ParallelError(UserError):
@@ -161,9 +163,9 @@ class MpiGroup(Group):
 
     def _complete(self, request: Any, purpose: str) -> None:
         """Wait for a collective operation that all ranks have begun."""
-        deadline = Deadline()
+        deadline, busy_until_s = Deadline(), time.monotonic() + BUSY_S
         while not request.Test():
-            if deadline.pause():
+            if time.monotonic() > busy_until_s and deadline.pause():
                 raise deadline.error(self.rank, "another rank", purpose)
 
     def abort(self, message: str | None, status: int) -> NoReturn:
