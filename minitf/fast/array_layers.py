@@ -201,13 +201,13 @@ class ArrayDecoderLayer(plain.DecoderLayer):
 class ArrayEmbedding(Embedding):
     """`Embedding` of arrays.  table: the weights in 8 or 16 bits, or None"""
 
+    kernels: Any
     table: PackedWeights | None
 
     def __call__(self, ids: Array) -> Array:
         if self.table is None:
-            y = self.weight.data[ids]
-        else:
-            y = self.table.rows(ids.reshape(-1)).reshape(*ids.shape, -1)
+            return self.kernels.embedding(self.weight.data, ids, None, self.scale, None, 1.0)
+        y = self.table.rows(ids.reshape(-1)).reshape(*ids.shape, -1)
         y *= self.scale
         return y
 
@@ -296,7 +296,7 @@ def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> Arr
     new.dtype = np.dtype(getattr(model, "compute_dtype", None) or model.output_matrix.dtype)
     tables: dict[int, PackedWeights] = {}
     for module in new.modules():
-        if isinstance(module, ArrayLayerNorm | ArrayResidual | ArrayAttention):
+        if isinstance(module, ArrayEmbedding | ArrayLayerNorm | ArrayResidual | ArrayAttention):
             module.kernels = kernels
         if isinstance(module, ArrayEmbedding):
             weight = module.weight
