@@ -18,7 +18,6 @@ import minitf
 from autograd import random
 from autograd.fast import compiled_kernels, compiled_tiles, set_kernels
 from autograd.fast.low_precision import compiled_bf16, compiled_int8
-from minitf.decoding.search import BeamSearchConfig
 from minitf.fast.accelerate import accelerate
 from minitf.fast.compiled import compiled_layers, compiled_search
 from minitf.fast.decoder import InferenceTransformer
@@ -27,16 +26,18 @@ from tests.helpers.batches import batch_of
 from tests.helpers.small_model import SMALL, model_with, sources
 
 SOURCE = sources(9, 5, 12, 3)
-CONFIG = BeamSearchConfig(beam=3, max_length=14)
 
 
-@pytest.fixture
-def compiled_cpu(monkeypatch):
-    """The CPU's backend of this process, compiled for one test or until monkeypatch.undo()."""
-    set_kernels("numba")
+def compiled_and_plain(function):
+    """What a function returns with compiled kernels, and with NumPy's."""
+    found = []
+    for kernels in ("numba", "numpy"):
+        set_kernels(kernels)
+        found.append(function())
+    return found
 
 
-def test_a_training_step(compiled_cpu, monkeypatch):
+def test_a_training_step():
     def step():
         model = accelerate(model_with(dtype=np.float32, dropout=0.2, attention_dropout=0.2))
         model.train()
@@ -46,9 +47,7 @@ def test_a_training_step(compiled_cpu, monkeypatch):
         loss.backward()
         return [loss.numpy(), *(p.grad.numpy() for p in model.parameters())]
 
-    found = step()
-    monkeypatch.undo()
-    expected = step()
+    found, expected = compiled_and_plain(step)
     assert any((a != b).any() for a, b in zip(found, expected, strict=True))  # or nothing was compiled
     for ours, plain in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, plain, rtol=2e-5, atol=2e-5 * max(1, float(abs(plain).max())))
@@ -73,11 +72,9 @@ def walk(decoder):
 @pytest.mark.parametrize(
     "changes", [{}, {"norm": "pre", "activation": "silu"}, {"d_k": 3, "d_v": 5, "attention_bias": False}]
 )
-def test_steps_of_a_decoder(compiled_cpu, monkeypatch, changes):
+def test_steps_of_a_decoder(changes):
     model = model_with(dtype=np.float32, **changes)
-    found = walk(InferenceTransformer(model))
-    monkeypatch.undo()
-    expected = walk(InferenceTransformer(model))
+    found, expected = compiled_and_plain(lambda: walk(InferenceTransformer(model)))
     assert any((a != b).any() for a, b in zip(found, expected, strict=True))  # or nothing was compiled
     for ours, plain in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, plain, rtol=2e-5, atol=2e-5 * abs(plain).max())
