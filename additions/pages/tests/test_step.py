@@ -112,7 +112,7 @@ def test_saved_arrays_have_the_names_of_the_source(page):
 
 
 def test_what_attention_keeps_has_the_name_that_its_kernel_gives_it(page):
-    q, k, v = (rng.standard_normal((2, 3, 4)) for _ in range(3))
+    q, k, v = (rng.standard_normal((1, 2, 3, 4)) for _ in range(3))
     made = page(lambda q, k, v: ag.scaled_dot_product_attention(q, k, v).sum(), q, k, v)
     (attention,) = made.named("ScaledDotProductAttention")
     assert [each["name"] for each in attention["saved"]] == ["q", "k", "v", "keep", "p"]
