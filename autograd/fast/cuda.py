@@ -649,8 +649,8 @@ class Cuda(GpuBackend):
             self._lists[key] = cupy.asarray(rows)
         return self._lists[key], int(rows[-1, 5])
 
-    def gather_(self, gradients: Sequence[tuple[Array, Array, bool, Array | None]]) -> None:
-        some = [(place, _contiguous(g), place if adds else None, None, copy) for place, g, adds, copy in gradients]
+    def gather_(self, gradients: Sequence[tuple[Array, Array, bool]]) -> None:
+        some = [(place, _contiguous(g), place if adds else None) for place, g, adds in gradients]
         kinds = {self._kind("gather_", place, g) for place, g, *_ in some if g.size}
         if kinds != {"float"} and kinds != {"double"}:
             gather_(gradients)

@@ -595,16 +595,14 @@ __global__ void adam_(const Listed<W>* lists, int count, W step_size, W one_minu
     }
 }
 
-// Many gradients to their places, `parameter`, or added to what is there where `m` is not null; in bf16, too.
+// Many gradients to their places, `parameter`, or added to what is there where `m` is not null.
 template <class W> __global__ void gather_(const Listed<W>* lists, int count) {
     i64 block;
     const Listed<W> a = find_listed(lists, count, block);
     for (int j = 0; j < PER_THREAD; j++) {
         const i64 i = (block * PER_THREAD + j) * blockDim.x + threadIdx.x;
         if (i >= a.size) return;
-        const W sum = a.m ? a.parameter[i] + a.gradient[i] : a.gradient[i];
-        a.parameter[i] = sum;
-        if (a.copy) a.copy[i] = bf16(float(sum));
+        a.parameter[i] = a.m ? a.parameter[i] + a.gradient[i] : a.gradient[i];
     }
 }
 

@@ -546,18 +546,13 @@ def adam_parts_(
 
 
 @entry("numpy")
-def gather_(gradients: Sequence[tuple[Array, Array, bool, Array | None]]) -> None:
-    """Write or add many gradients to their places: (place, gradient, whether it is added, copy or None).
-
-    A copy, of the place's new content, is in lower precision.
-    """
-    for place, gradient, adds, copy in gradients:
+def gather_(gradients: Sequence[tuple[Array, Array, bool]]) -> None:
+    """Write or add many gradients to their places: (place, gradient, whether it is added)."""
+    for place, gradient, adds in gradients:
         if adds:
             place += gradient
         else:
             place[...] = gradient
-        if copy is not None:
-            copy[...] = place
 
 
 @entry("numpy")

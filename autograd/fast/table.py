@@ -96,17 +96,17 @@ def _first_that_takes(name: str, entries: list[Entry]) -> Callable[..., Any]:
 
 
 cpu = Kernels(CPU, "numpy")
-_on_gpus: dict[int, Kernels] = {}
 
 
 def kernels_on(backend: Backend) -> Kernels:
     """Return the kernels of a device."""
     if backend is CPU:
         return cpu
-    key = id(backend)
-    if key not in _on_gpus or _on_gpus[key].backend is not backend:
-        _on_gpus[key] = Kernels(backend)
-    return _on_gpus[key]
+    attributes = vars(backend)  # a GPU's kernels are kept on its backend
+    if "table" not in attributes:
+        attributes["table"] = Kernels(backend)
+    kernels: Kernels = attributes["table"]
+    return kernels
 
 
 def kernels_of(arrays: Iterable[Any]) -> Kernels:

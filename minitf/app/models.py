@@ -53,7 +53,7 @@ def shortlist(argv: Sequence[str]) -> None:
     if given.best < 1 or given.pairs < 1:
         raise UserError(f"--best {given.best} --pairs {given.pairs} give an empty table; choose 1 or more of each")
     with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from minitf.app.model_files import write_shortlist
+        from minitf.app.estimate_shortlist import write_shortlist
     count, pairs = write_shortlist(given)
     say(
         f"{given.output}: {count:,} translations from {pairs:,} pairs; translate with "

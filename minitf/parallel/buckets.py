@@ -93,7 +93,7 @@ class GradientBuckets:
         if arrived:
             self._kernels.gather_(
                 [
-                    (self._views[key], parameter.grad.data, key in self._gathered, None)  # type: ignore[union-attr]
+                    (self._views[key], parameter.grad.data, key in self._gathered)  # type: ignore[union-attr]
                     for key, parameter in arrived.items()
                 ]
             )
