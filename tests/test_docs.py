@@ -67,6 +67,7 @@ def no_clock():
 def with_marks(page):
     """Pages that train are heavy, and slow if they take a command, processes, three models or a file of examples/."""
     if page.name in (
+        "07-loss.md",
         "08-learning.md",
         "09-training.md",
         "11-translation.md",
