@@ -44,7 +44,7 @@ if os.environ.get("AUTOGRAD_PLAIN", "0") in ("", "0"):  # otherwise the core is 
     numpy_calls.install()  # NumPy's functions, called with Tensors, say what to write instead
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Op",

@@ -14,7 +14,7 @@ __all__ = ["add_corpus", "add_options_of"]
 
 
 def version() -> str:
-    """Return the version as printed: `minitf 0.1.0`"""
+    """Return the version as printed: `minitf 0.2.0`"""
     return f"minitf {VERSION}"
 
 

@@ -15,7 +15,7 @@ from minitf.errors import UserError
 
 __all__ = ["sum_left_to_right"]
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """The version of this project; pyproject.toml reads it from here."""
 
 
