@@ -65,7 +65,7 @@ def no_clock():
 
 
 def with_marks(page):
-    """Pages that train are heavy, and slow if they take a command, processes, three models or a file of examples/."""
+    """Pages that train are heavy, and slow if they train for long, by a command, in processes or by examples/."""
     if page.name in (
         "07-loss.md",
         "08-learning.md",
@@ -74,7 +74,7 @@ def with_marks(page):
         "12-processes.md",
         "13-second-derivatives.md",
         "14-one-file.md",
-    ):  # these have their own tests
+    ):  # `make prove` runs them, and the book
         return pytest.param(page, id=page.name, marks=pytest.mark.slow)
     heavy = [pytest.mark.heavy] if re.search("digits|subprocess", page.read_text("utf-8")) else []
     return pytest.param(page, id=page.name, marks=heavy)
