@@ -401,9 +401,9 @@ class CrossEntropy(Op):
     @staticmethod
     def backward(xp, g, y, logits, *, targets, counted, label_smoothing, reduction):
         g_loss, _ = g  # the negative log-likelihood is given without a gradient
-        p = xp.where(counted[:, None], logits, 0)  # ignored rows may be infinite or NaN; one name: each array is freed
-        p = xp.exp(p - constant(p).max(axis=1, keepdims=True))
-        p = p / p.sum(axis=1, keepdims=True)  # [N, V]
+        logits = xp.where(counted[:, None], logits, 0)  # ignored rows may be infinite or NaN
+        e = xp.exp(logits - constant(logits).max(axis=1, keepdims=True))
+        p = e / e.sum(axis=1, keepdims=True)  # [N, V]
         one_hot = targets[:, None] == xp.arange(logits.shape[1])
         g_logits = p - (1 - label_smoothing) * one_hot.astype(p.dtype) - label_smoothing / logits.shape[1]
         g_rows = g_loss[:, None] if reduction == "none" else of_each(g_loss, counted, reduction)
