@@ -1,5 +1,7 @@
 """The kernels of a CPU: what the comparisons of whole ops leave open."""
 
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -214,3 +216,24 @@ def test_the_loss_holds_the_logits_of_one_block():
     finally:
         tracemalloc.stop()
     assert peak < 1.8 * rows * classes * x.itemsize
+
+
+WHAT_IS_THERE = """
+import autograd
+from autograd.fast.table import TABLE
+first = {key for key in TABLE if key[1] == "numpy"}
+from importlib import import_module
+from pathlib import Path
+folder = Path(autograd.__file__).parent / "fast"
+for path in sorted(folder.rglob("*.py")):
+    parts = path.relative_to(folder.parent.parent).with_suffix("").parts
+    if path.stem != "__init__" and "cu" not in path.stem:
+        import_module(".".join(parts))
+print(*sorted(name for name, device in TABLE if device == "numpy" and (name, device) not in first))
+"""
+
+
+def test_importing_the_package_enters_every_kernel_of_numpy():
+    pytest.importorskip("numba", reason="needs Numba")
+    run = subprocess.run([sys.executable, "-c", WHAT_IS_THERE], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
