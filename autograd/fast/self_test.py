@@ -259,4 +259,4 @@ CHECKS: dict[str, Callable[[Any, _Arrays], Results]] = {  # what others are made
 REPLACED = {"layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "attention", "cross_entropy"} | {
     "CUDA graphs"
 }
-"""What the guards of ops refuse if it is wrong, so that plain ops run; and graphs, without which steps run."""
+"""The kernels in whose place plain ops run if they compute wrong, and CUDA graphs, without which steps run too."""

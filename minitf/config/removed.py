@@ -51,7 +51,7 @@ def without_removed(plain: dict[str, Any], *, resuming: bool, warn: Callable[[st
     kept = {name: {**value} if isinstance(value, dict) else value for name, value in plain.items()}
     if kept.get("save_every_unit") == "minutes":
         kept |= {"save_every": 1_500, "save_every_unit": "updates"}
-        warn("checkpoints every so many minutes are no longer written: the run saves every 1,500 updates")
+        warn("checkpoints at intervals of minutes are no longer written: the run saves every 1,500 updates")
     if "parsing" in kept:  # in every configuration, before parsing became an addition
         options = kept.pop("parsing")
         if kept.get("task") == "parsing":

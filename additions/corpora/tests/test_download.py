@@ -133,7 +133,7 @@ def test_nobody_answers(tmp_path, said):
 
 
 def test_two_at_once_fetch_it_once(server, tmp_path, said):
-    """Threads stand in for processes: each opens the lock anew."""
+    """Threads stand in for processes: each opens the lock again."""
     paths = []
     threads = [threading.Thread(target=lambda: paths.append(get(server, tmp_path, said))) for _ in range(4)]
     for each in threads:

@@ -1,4 +1,4 @@
-"""Mistakes made by rule: those of one expression, and that answers which make them in their own words are told."""
+"""Tests of mistakes made by rule: mistakes in one expression, and answers that contain one in other words."""
 
 import pytest
 

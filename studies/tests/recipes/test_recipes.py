@@ -105,7 +105,7 @@ def trained_here(monkeypatch):
 
 
 def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
-    """Two rows are trained, interrupted in the midst, gone on with, and not trained again."""
+    """Two rows are trained, interrupted in the middle, resumed, and not trained again."""
     calls, data = trained_here(monkeypatch), tmp_path / "data"
     page = tmp_path / "page.md"
     command = ["--seeds", "0", "--output", str(tmp_path / "out"), "--rows", "base", "d-smoothing-0.2"]
