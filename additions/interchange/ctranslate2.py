@@ -50,7 +50,7 @@ HEADS_BY_NAME = {"TransformerBase": 8, "TransformerBig": 16}
 """Models of before the number of heads was stored."""
 ACTIVATIONS = {0: "relu", 2: "silu", 3: "gelu"}
 INT16_SCALE = 1000.0
-"""The scale of 16-bit weights in files that store none."""
+"""The scale of 16-bit weights in old files, which store no scale of any array."""
 NORM_EPSILON = 1e-5
 FLOATS = (BFLOAT16, np.float16, np.float32)
 
@@ -216,7 +216,7 @@ def _dequantised(arrays: Arrays, name: str) -> Array:
     scale_name = f"{name}_scale"
     if scale_name in arrays:
         scale = arrays.read(scale_name).astype(np.float32)
-    elif array.dtype == np.int16:
+    elif array.dtype == np.int16 and not any(other.endswith("weight_scale") for other in arrays.arrays):
         scale = np.full(1, INT16_SCALE, np.float32)
     else:
         raise ModelFileError(f"{arrays.path}: {name} of type {array.dtype} has no {scale_name.rpartition('/')[2]}")
@@ -359,6 +359,8 @@ def read_content(file: SourceFile) -> Content:
             if of not in arrays or alias in arrays:
                 raise file.damaged(f"{alias[:80]!r} is another name of {of[:80]!r}, which is impossible")
             arrays[alias] = arrays[of]
+            if f"{of}_scale" in arrays:  # as CTranslate2's own reader does; its writer names the scale once
+                arrays[f"{alias}_scale"] = arrays[f"{of}_scale"]
     if reader.place != file.size:
         raise file.damaged(f"it goes on after its last array, at byte {reader.place}")
     return Content(version, name, revision, arrays)

@@ -1,0 +1,78 @@
+"""Write the files beside this one, with transformers, sentencepiece and CTranslate2 themselves.
+
+Run from the root of the repository, in an environment that has them: python additions/interchange/tests/files/make.py
+The folders hold a random model of 8 dimensions: as transformers saves it, and as CTranslate2's converter writes it in
+each of these types. expected.json has the versions, and the log-probabilities that CTranslate2 gives the target tokens,
+computed in float32.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import ctranslate2
+import sentencepiece
+import torch
+import transformers
+
+FILES = Path(__file__).resolve().parent
+TYPES = ("float16", "int16", "int8", "int8_float16")
+WORDS = ("a", "ab", "ba", "bab", "abba", "c", "ca", "cab")
+TRIED = [("a ba cab", "c ab"), ("abba", "ba ba ba cab a"), ("cab ab c c ba", "abba")]
+
+
+def write_huggingface(folder: Path) -> None:
+    """A model as `save_pretrained` writes it, with search settings that are not the defaults."""
+    folder.mkdir()
+    sentences = [f"{one} {two} {three}" for one in WORDS for two in WORDS for three in WORDS]
+    for side in ("source", "target"):
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_prefix=str(folder / side), model_type="bpe", vocab_size=16,
+            normalization_rule_name="identity", minloglevel=2,
+        )  # fmt: skip
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
+        (folder / f"{side}.vocab").unlink()
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    pieces = ["</s>", "<unk>", *processor.id_to_piece(list(range(3, len(processor)))), "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "de"}))
+    torch.manual_seed(1)
+    config = transformers.MarianConfig(
+        vocab_size=len(pieces), d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=12, decoder_ffn_dim=12, activation_function="swish",
+        scale_embedding=True, pad_token_id=len(pieces) - 1, decoder_start_token_id=len(pieces) - 1, eos_token_id=0,
+        forced_eos_token_id=0, max_position_embeddings=24, init_std=0.5,
+    )  # fmt: skip
+    model = transformers.MarianMTModel(config).eval()
+    with torch.no_grad():
+        model.final_logits_bias.normal_()
+        model.final_logits_bias[0, -1] = 0
+    model.generation_config = transformers.GenerationConfig(
+        num_beams=6, max_length=24, length_penalty=0.8, bad_words_ids=[[len(pieces) - 1]],
+        decoder_start_token_id=len(pieces) - 1, eos_token_id=0, pad_token_id=len(pieces) - 1, forced_eos_token_id=0,
+    )  # fmt: skip
+    model.save_pretrained(folder)
+
+
+def main() -> None:
+    """Write the folders and expected.json."""
+    for old in FILES.glob("*/"):
+        shutil.rmtree(old)
+    write_huggingface(FILES / "huggingface")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(FILES / "huggingface")
+    pairs = [[tokenizer.tokenize(line) for line in pair] for pair in TRIED]
+    scores = {}
+    for kind in TYPES:
+        folder = FILES / f"ctranslate2-{kind}"
+        ctranslate2.converters.TransformersConverter(str(FILES / "huggingface")).convert(folder, quantization=kind)
+        translator = ctranslate2.Translator(str(folder), compute_type="float32")
+        found = translator.score_batch(*([pair[side] for pair in pairs] for side in (0, 1)))
+        scores[kind] = [each.log_probs for each in found]
+    made = {each.__name__: each.__version__ for each in (ctranslate2, sentencepiece, torch, transformers)}
+    (FILES / "expected.json").write_text(
+        json.dumps({"made with": made, "pairs": pairs, "log-probabilities": scores}, indent=1)
+    )
+
+
+if __name__ == "__main__":
+    main()
