@@ -101,10 +101,10 @@ mutants: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.mutants
 
 torture: $(VENV)/.installed-test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture
+	TORTURE=1 $(PYTEST) --hypothesis-profile=many tests/torture
 
 fuzz: $(VENV)/.installed-test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W error -m tests.torture --only '^fuzz'
+	$(PYTEST) --hypothesis-profile=many tests/torture/test_hostile_input.py
 
 # Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
 bench-gpu:

@@ -55,13 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     keep_temporary_files_in_memory()
-    if "not slow" in config.option.markexpr:
-        with suppress(ImportError):  # where PyTorch is, for comparisons with it
-            from hypothesis import HealthCheck, settings
+    with suppress(ImportError):  # where PyTorch is, for comparisons with it
+        from hypothesis import HealthCheck, settings
 
-            patience = [HealthCheck.too_slow]  # the machine may be busy
-            settings.register_profile("few examples", max_examples=8, deadline=None, suppress_health_check=patience)
-            settings.load_profile("few examples")
+        patience = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # the machine may be busy
+        settings.register_profile("few", max_examples=8, **patience)
+        settings.register_profile("many", max_examples=500, **patience)
+        if "not slow" in config.option.markexpr:
+            settings.load_profile("few")
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)
