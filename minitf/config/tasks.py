@@ -34,7 +34,7 @@ def registered_tasks() -> dict[str, Any]:
 
 def settings_of(task: str) -> Any:
     """Return the module of the settings of a task.  Raises: UserError for one that is not installed"""
-    if task not in registered_tasks():
+    if task not in [*registered_tasks()]:  # a file may give it any type, and not all can be looked up
         raise UserError(
             f"task={task!r} is unknown; choose {', '.join((TRANSLATION, *registered_tasks()))}, or install the "
             "addition that has it"
