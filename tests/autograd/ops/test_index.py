@@ -14,69 +14,6 @@ def normal(shape, seed=0):
 
 
 X = normal((3, 4, 2))
-MASK = np.array([True, False, True])
-
-INDICES = [
-    0,
-    -1,
-    np.int64(2),
-    slice(None),
-    slice(1, None),
-    slice(None, None, -1),
-    slice(2, 0, -2),
-    slice(5, 9),
-    (),
-    None,
-    Ellipsis,
-    (None, 1),
-    (slice(None), 2),
-    (1, 2, 0),
-    (Ellipsis, 0),
-    (0, Ellipsis, None),
-    (slice(0, 2), None, slice(None, None, 2), -1),
-    [0, 2],
-    [0, 0, -1, 2, 0],
-    [],
-    range(3),
-    (range(2), [1, 1]),
-    ([0, 1],),
-    ((0, 0), (1, 1)),
-    np.array(1),
-    np.array([1, 1]),
-    np.array([[0, 2], [2, -3]]),
-    np.array([2, 0, 2], np.uint8),
-    np.array([-1, 0], np.int8),
-    (slice(None), [1, 1, 0]),
-    ([0, 0, 2], [1, 1, 3]),
-    ([0, 0, 2], slice(None), [1, 1, 0]),
-    (np.array([[0], [2]]), np.array([1, 1, 3])),
-    (slice(1, None), [0, 0], None, 1),
-    ([1, 1], 0),
-    (None, [1, 1]),
-    (Ellipsis, [1, 1, 0]),
-    MASK,
-    MASK.tolist(),
-    ~(MASK | True),
-    (MASK, 1),
-    (MASK, slice(1, 3)),
-    (MASK, [0, 0]),
-    X > 0,
-    (X > 0).tolist(),
-    (slice(None), np.array([True, False, False, True])),
-    (slice(None), X[0] > 0),
-    True,
-    False,
-    np.bool_(True),
-    (True, 1),
-]
-
-
-@pytest.mark.parametrize("index", INDICES, ids=[f"{i}" for i in range(len(INDICES))])
-def test_values_of_getitem_are_numpys(index):
-    y = Tensor(X)[index]
-    expected = X[index]
-    assert y.shape == expected.shape
-    np.testing.assert_array_equal(y.data, expected)
 
 
 def test_getitem_by_tensors():
@@ -100,14 +37,6 @@ def test_repeated_indices_add_up_in_every_dtype(dtype):
     np.testing.assert_array_equal(x.grad.data, [[1, 0], [0, 0], [0, 0], [0, 5]])
 
 
-@pytest.mark.parametrize("width", [1, 2])
-def test_the_same_row_from_both_ends(width):
-    g = np.arange(3.0 * width).reshape(3, width)
-    result = add_rows(np, g, np.array([-1, 4, 0]), (5, width))
-    np.testing.assert_array_equal(result[4], g[0] + g[1])
-    np.testing.assert_array_equal(result[0], g[2])
-
-
 def test_iteration_and_unpacking():
     x = Tensor(normal((2, 3)), requires_grad=True)
     a, b = x
@@ -118,30 +47,6 @@ def test_iteration_and_unpacking():
 
 
 # ---- take ----
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1, 2, -1, -2])
-@pytest.mark.parametrize(
-    "indices",
-    [
-        0,
-        -1,
-        [0, 1],
-        [1, 1, 0, -1, 1],
-        [[0, 1], [1, -2]],
-        np.array(1),
-        np.array([], int),
-        np.array([1, 1], np.uint8),
-        np.array([-1], np.int16),
-    ],
-    ids=str,
-)
-def test_values_of_take_are_numpys(indices, axis):
-    expected = np.take(X, indices, axis=axis)
-    y = ag.take(Tensor(X), indices, axis=axis)
-    assert y.shape == expected.shape
-    np.testing.assert_array_equal(y.data, expected)
-    np.testing.assert_array_equal(ag.take(Tensor(X), Tensor(np.asarray(indices)), axis).data, expected)
 
 
 # ---- Sums of rows, and elements kept ----
