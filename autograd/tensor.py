@@ -317,18 +317,20 @@ class GradientSums:
 
     def add(self, edge: Edge, gradients: list[Any], i: int) -> None:
         """Move `gradients[i]` out of the list and add it to what has come along `edge`; None counts as 0."""
-        sums = self.sums
+        sums, g = self.sums, gradients[i]
         key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
-        if gradients[i] is None:
+        if type(g) is not np.ndarray and hasattr(g, "add_to"):  # a few rows, see `RowSparse` in autograd/fast/ops.py
+            g = g.add_to(sums[key]) if self.owns(key) else g.dense()
+        if g is None:
             pass
         elif key not in sums:
-            sums[key] = gradients[i]
+            sums[key] = g
         elif self.recorded:
-            sums[key] = sums[key] + gradients[i]
+            sums[key] = sums[key] + g
         elif self.owns(key):
-            sums[key] = np.add(sums[key], gradients[i], out=sums[key])
+            sums[key] = np.add(sums[key], g, out=sums[key])
         else:
-            added = np.add(sums[key], gradients[i])
+            added = np.add(sums[key], g)
             added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
             for call in state.events.after_allocation:
                 call(added)
@@ -341,9 +343,8 @@ class GradientSums:
 
     def owns(self, key: Key) -> bool:
         """Whether a sum may be changed in place: it is an array, not a view, and only `sums` refers to it."""
-        if self.recorded or key not in self.sums:
-            return False
-        return getrefcount(self.sums[key]) == ONE_OWNER and self.sums[key].base is None
+        alone = not self.recorded and key in self.sums and getrefcount(self.sums[key]) == ONE_OWNER
+        return alone and self.sums[key].base is None
 
     def take(self, node: Any) -> list[Any]:
         """The complete gradients of a node's outputs; zeros for an output that is not used."""
@@ -391,9 +392,8 @@ class GradientSums:
     def _total(self, key: Key, spec: ArraySpec, backend: Backend) -> Tensor:
         """The sum of what has arrived, which leaves `sums`, as a Tensor; zeros if nothing has."""
         g = self.sums.pop(key, None)
-        if g is None:
-            return new_tensor(backend.xp.zeros(*spec))
-        return g if self.recorded else new_tensor(g)
+        g = backend.xp.zeros(*spec) if g is None else g
+        return g if isinstance(g, Tensor) else new_tensor(g)
 
     def _kept(self, g: Tensor, owned: bool) -> Tensor:
         """A gradient for the user to keep: a copy if anything else may refer to its array."""

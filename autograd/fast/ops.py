@@ -19,6 +19,7 @@ from autograd.engine import ArraySpec, Op, unbroadcast
 from autograd.fast.recomputed import Recomputable
 from autograd.fast.reduced import all_in_precision_of, in_precision_of
 from autograd.fast.table import Kernels, kernels_on
+from autograd.modes import state
 from autograd.ops import fused, nn, shape
 from autograd.ops.nn import rows_of
 from autograd.random import Mask
@@ -275,6 +276,32 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
 # ---- Fused ops ----
 
 
+class RowSparse:
+    """A gradient of [rows, D] that is 0 in most rows: the engine adds the others to a sum, or asks for all of it.
+
+    It is no array and goes no further than the sum of an embedding's weight.
+
+    Shapes: g_rows [N, D], indices int [N]
+    """
+
+    def __init__(self, kernels: Kernels, g_rows: Any, indices: Any, rows: int, scale: float):
+        self.kernels, self.g_rows, self.indices, self.scale = kernels, g_rows, indices, scale
+        self.shape, self.dtype = (rows, g_rows.shape[1]), g_rows.dtype
+
+    def astype(self, dtype: Any) -> RowSparse:
+        """Return the same in another precision."""
+        return RowSparse(self.kernels, self.g_rows.astype(dtype), self.indices, self.shape[0], self.scale)
+
+    def dense(self) -> Any:
+        """Return all rows."""
+        return self.kernels.embedding_backward(self.g_rows, self.indices, self.shape[0], self.scale)
+
+    def add_to(self, total: Any) -> None:
+        """total += the rows that are not 0, each summed before it is added, as `dense` sums it."""
+        present, place = np.unique(self.indices, return_inverse=True)
+        total[present] += self.kernels.embedding_backward(self.g_rows, place, len(present), self.scale)
+
+
 class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
     """Saves: indices and the dropout mask (a large one as bits)"""
 
@@ -300,8 +327,11 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
             g_y = self.kernels.dropout(g_y, unpacked(keep, g_y.shape), self.keep_scale)
         g_weight = g_positions = None
         if needs_weight:
-            g_rows = g_y.reshape(indices.size, g_y.shape[-1])  # [N, D]
-            g_weight = self.kernels.embedding_backward(g_rows, indices.reshape(-1), self.rows, self.scale, drawn)
+            g_rows, indices = g_y.reshape(indices.size, g_y.shape[-1]), indices.reshape(-1)  # [N, D], [N]
+            if self.backend is CPU and indices.size < self.rows and not state.events.after_backward:
+                g_weight = RowSparse(self.kernels, g_rows, indices, self.rows, self.scale)
+            else:
+                g_weight = self.kernels.embedding_backward(g_rows, indices, self.rows, self.scale, drawn)
         if needs_positions:
             g_positions = self._g_positions(g_y)
         return g_weight, None, g_positions

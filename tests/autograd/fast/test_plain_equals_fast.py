@@ -15,6 +15,7 @@ from autograd import Tensor, fast, random
 from autograd.backend import CPU
 from autograd.engine import implementations, run_backward
 from autograd.fast.ops import IMPLEMENTATIONS
+from autograd.observers import Observer, observe
 from tests.emulation.device import KINDS, cuda_backend
 
 Call = tuple[Callable[..., Any], list[np.ndarray]]
@@ -259,3 +260,29 @@ def test_numbers_that_are_not_finite(op, strange):
         for a, b in zip(ours, exact, strict=True):
             if a is not None:
                 np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_gradients_of_a_few_rows_are_added_to_the_sum_of_a_shared_weight(kernels):
+    rng = np.random.default_rng(1)
+    weight = Tensor(rng.standard_normal((500, 16)).astype(np.float32), requires_grad=True)
+    first, second = rng.integers(0, 500, (4, 9)), rng.integers(0, 500, (4, 7))  # with equal ones
+
+    def gradient():
+        fast.set_kernels(kernels)
+        try:
+            x = fast.scaled_embedding(first, weight, scale=4.0).sum(axis=0)
+            x = ag.linear(x, weight)  # whose gradient of the weight has all rows, and comes first
+            y = fast.scaled_embedding(second, weight, scale=4.0)
+            return ag.grad((x * x).sum() + (y * y).sum(), weight)[0].data
+        finally:
+            fast.set_kernels("numpy")
+
+    class Shown(Observer):
+        def after_backward(self, op, g_inputs):
+            assert all(g is None or type(g) is np.ndarray for g in g_inputs)
+
+    with observe(Shown()):  # all rows of each, which are added
+        expected = gradient()
+    found = gradient()
+    assert np.array_equal(found, expected) and np.count_nonzero(np.abs(found).sum(axis=1)) == 500
