@@ -198,6 +198,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
                 p_tile[row * P_LD + half + i] = T(drop.below ? dropped(p, kept, i, drop) : p);
             }
             sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+            __syncwarp();  // both threads have read top[row]
             if (half == 0) {
                 factor[row] = exponential(top[row] - base);
                 total[row] = total[row] * factor[row] + sum;
@@ -286,7 +287,7 @@ __device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, 
     for (int i = 0; i < 32; i++) {
         const int row = Owned<T>::row(i), column = Owned<T>::column(i), word = row * 2 + column / 32;
         const bool allowed = tiles.allowed[word] >> column % 32 & 1;
-        const W p = allowed ? exponential(c[i] * scale - tiles.log_total[row]) : W(0);
+        const W p = allowed ? exponential(rounded_product(c[i], scale) - tiles.log_total[row]) : W(0);
         const W weight = !drop.below ? W(1) : tiles.kept[word] >> column % 32 & 1 ? W(drop.scale) : W(0);
         tiles.p[row * P_LD + column] = T(p * weight);
         c[i] = p, g[i] *= weight;

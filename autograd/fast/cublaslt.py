@@ -22,6 +22,7 @@ PLAIN, BIAS, RELU_BIAS, BIAS_GRADIENT = (
     int(each) for each in (lt.Epilogue.DEFAULT, lt.Epilogue.BIAS, lt.Epilogue.RELU_BIAS, lt.Epilogue.BGRADB)
 )
 RELU_MASK, RELU_BACKWARD = int(lt.Epilogue.RELU_AUX_BIAS), int(lt.Epilogue.DRELU)  # with a bit for each element of d
+EPILOGUE_ALIGNMENT = 16  # bytes, of the addresses of a bias and of a mask
 MASK_COLUMNS = 128  # the bits of a row are in multiples of this
 
 
@@ -43,6 +44,7 @@ class _Plan:
     description: int
     layouts: tuple[int, int, int]
     result: Any  # of the heuristic, which holds the algorithm
+    used: bool = False
 
     @property
     def algorithm(self) -> int:
@@ -66,7 +68,9 @@ class Products:
         self, a: Matrix, b: Matrix, d: Matrix, alpha: int, beta: int, compute: int, stream: int,
         epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0, mask: int = 0,
     ) -> bool:  # fmt: skip
-        """d ← epilogue(alpha a b + beta d); False, with nothing done, where cuBLASLt has no algorithm for it.
+        """d ← epilogue(alpha a b + beta d); False, with nothing done, where cuBLASLt does not take it.
+
+        A bias and a mask must stand at multiples of 16 bytes, which the key of a plan does not tell.
 
         alpha, beta: addresses of numbers on the host
         vector: address of the bias (BIAS, RELU_BIAS, RELU_MASK: one element a row of d), or of memory for the gradient
@@ -81,14 +85,22 @@ class Products:
                 self._forget(next(iter(self._plans)))
             self._plans[key] = self._plan(a, b, d, alignments, compute, epilogue, vector, vector_kind, mask)
         plan = self._plans[key]
-        if plan is None:
+        if plan is None or (vector | mask) % EPILOGUE_ALIGNMENT:
             return False
         _point_to(plan.description, vector, mask)
-        lt.matmul(
-            self._handle, plan.description, alpha, a.address, plan.layouts[0], b.address, plan.layouts[1], beta,
-            d.address, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace, WORKSPACE_BYTES,
-            stream,
-        )  # fmt: skip
+        try:
+            lt.matmul(
+                self._handle, plan.description, alpha, a.address, plan.layouts[0], b.address, plan.layouts[1], beta,
+                d.address, plan.layouts[2], d.address, plan.layouts[2], plan.algorithm, self._workspace,
+                WORKSPACE_BYTES, stream,
+            )  # fmt: skip
+        except lt.cuBLASLtError:
+            if plan.used:
+                raise
+            self._forget(key)  # the heuristic has proposed what the library does not do
+            self._plans[key] = None
+            return False
+        plan.used = True
         return True
 
     def _forget(self, key: tuple[Any, ...]) -> None:

@@ -19,7 +19,7 @@ struct bf16 {  // the upper half of a float
     unsigned short bits;
     bf16() = default;
     __device__ bf16(float x) {
-#ifdef __CUDA_ARCH__
+#if __CUDA_ARCH__ >= 800  // Turing has no such instruction
         asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
 #else
         unsigned whole = __float_as_uint(x);
@@ -42,6 +42,12 @@ __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 __device__ inline float square_root(float x) { return sqrtf(x); }
 __device__ inline double square_root(double x) { return sqrt(x); }
+#ifdef __CUDA_ARCH__  // a · b, rounded: never one instruction with a sum that follows
+__device__ inline float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double rounded_product(double a, double b) { return __dmul_rn(a, b); }
+#else
+template <class W> __device__ inline W rounded_product(W a, W b) { volatile W product = a * b; return product; }
+#endif
 template <class W> __device__ inline W larger(W a, W b) { return a < b ? b : a; }
 
 template <class W> __device__ inline W warp_sum(W x) {
@@ -418,21 +424,25 @@ __global__ void order_rows(const int* indices, i64* keys, int rows) {
 // embedding_edges.
 const int CHUNK = 32;
 
+// The index of a key, -1 for all that are below 0 (such rows count for nothing), and its row.
+__device__ inline i64 index_of(i64 key, i64 rows) { return key < 0 ? -1 : key / rows; }
+__device__ inline i64 row_of(i64 key, i64 rows) { return key % rows + (key % rows < 0 ? rows : 0); }
+
 template <class T>
 __global__ void embedding_backward(const T* g_y, const i64* keys, Wide<T>* g_weight, Wide<T>* edges, i64 rows,
                                    int width, int vocabulary, Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
     const i64 begin = i64(blockIdx.x) * CHUNK, end = begin + CHUNK < rows ? begin + CHUNK : rows;
-    const i64 first = keys[begin] / rows, last = keys[end - 1] / rows;
+    const i64 first = index_of(keys[begin], rows), last = index_of(keys[end - 1], rows);
     for (int column = threadIdx.x * GROUP; column < width; column += blockDim.x * GROUP) {
         W sum[GROUP] = {};
         for (i64 at = begin; at < end; at++) {
-            const i64 index = keys[at] / rows, place = keys[at] % rows * width + column;
+            const i64 index = index_of(keys[at], rows), place = row_of(keys[at], rows) * width + column;
             const Group<T> g = load_group(g_y + place, width - column);
             const unsigned bits = drop.below ? keep_bits(drop, place) : 0;
 #pragma unroll
             for (int i = 0; i < GROUP; i++) sum[i] += drop.below ? dropped(W(g.at[i]), bits, i, drop) : W(g.at[i]);
-            if (at + 1 < end && keys[at + 1] / rows == index) continue;
+            if (at + 1 < end && index_of(keys[at + 1], rows) == index) continue;
             const bool is_edge = index == first || index == last;  // the first alone, where both are one
             W* to = is_edge ? edges + (i64(blockIdx.x) * 2 + (index != first)) * width : g_weight + index * width;
             if (is_edge || (0 <= index && index < vocabulary)) {
@@ -458,17 +468,18 @@ __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i6
     const i64 chunk = blockIdx.x, chunks = gridDim.x;
     const int column = blockIdx.y * 32 + threadIdx.x;
     for (int side = 0; side < 2; side++) {
-        const i64 first = keys[chunk * CHUNK] / rows;
+        const i64 first = index_of(keys[chunk * CHUNK], rows);
         const i64 stop = (chunk + 1) * CHUNK < rows ? (chunk + 1) * CHUNK : rows;
-        const i64 last = keys[stop - 1] / rows, index = side ? last : first;
+        const i64 last = index_of(keys[stop - 1], rows), index = side ? last : first;
         if (side && first == last) return;  // one sum, at side 0
-        if (!side && chunk && keys[chunk * CHUNK - 1] / rows == first) continue;  // it began in an earlier chunk
+        if (!side && chunk && index_of(keys[chunk * CHUNK - 1], rows) == first) continue;  // it began in an earlier chunk
         if (index < 0 || index >= vocabulary) continue;
         W sum = 0;
         if (column < width) {
             if (threadIdx.y == 0) sum = edges[(chunk * 2 + side) * width + column];
             if (index == last)
-                for (i64 next = chunk + 1 + threadIdx.y; next < chunks && keys[next * CHUNK] / rows == index; next += SUMMED)
+                for (i64 next = chunk + 1 + threadIdx.y;
+                     next < chunks && index_of(keys[next * CHUNK], rows) == index; next += SUMMED)
                     sum += edges[next * 2 * width + column];
         }
         sums[threadIdx.y][threadIdx.x] = sum;
@@ -646,7 +657,8 @@ __global__ void squares(const Listed<W>* lists, int count, double* partial, unsi
 
 // ---- Search ----------------------------------------------------------------------------------------------------------
 
-// The `count` largest logits of each row that are not barred, by value and then by id, and log Σ exp of the whole row.
+// The `count` largest logits of each row that are not barred, by value and then by id, and log Σ exp of the whole row,
+// which is NaN if a logit is; the ids are of the vocabulary even then.
 // Block: a row, with a power of two of threads up to 1024.
 template <class T>
 __global__ void top_tokens(const T* logits, const bool* barred, int* ids, Wide<T>* values, Wide<T>* log_total,
@@ -675,7 +687,7 @@ __global__ void top_tokens(const T* logits, const bool* barred, int* ids, Wide<T
         W value = -infinity<W>();
         int id = classes;
         for (int i = thread; i < classes; i += blockDim.x) {
-            const W x = barred[i] ? -infinity<W>() : W(row[i]);
+            const W logit = W(row[i]), x = barred[i] || logit != logit ? -infinity<W>() : logit;
             const bool comes_after = x < last || (x == last && i > last_id);
             if (comes_after && (x > value || (x == value && i < id))) value = x, id = i;
         }

@@ -170,6 +170,7 @@ const char* launch(void (*kernel)(A...), const unsigned* grid, const unsigned* b
 inline void __threadfence() {}
 inline unsigned atomicAdd(unsigned* place, unsigned x) { return *place += x, *place - x; }
 inline void __syncthreads() { emulator::wait(emulator::block_barrier); }
+inline void __syncwarp() { emulator::wait_for_warp(); }
 
 // x of another lane of the warp; `from` maps the lane to the other's.
 template <class W, class From> inline W emulated_shuffle(W x, From from) {

@@ -261,6 +261,15 @@ def test_a_frequent_index_has_many_edges(backend: Any, order: None) -> None:
     assert_close(ours, NUMPY.embedding_backward(g_y, indices, 5), 1e-10)
 
 
+def test_rows_of_an_index_outside_have_no_gradient(backend: Any, order: None) -> None:
+    """A negative index reads nothing before its arrays, and adds nothing to row 0."""
+    rng = np.random.default_rng(0)
+    g_y, indices = normal(rng, 100, 20), rng.integers(-3, 7, 100)
+    inside = (0 <= indices) & (indices < 5)
+    ours = backend.embedding_backward(backend.asarray(g_y), backend.asarray(indices), 5)
+    assert_close(ours, NUMPY.embedding_backward(g_y[inside], indices[inside], 5), 1e-10)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.complex128, np.int64])
 def test_values_are_added_in_a_fixed_order(backend: Any, dtype: Any) -> None:
     """`cupy.add.at` adds atomically: the order, and the last bits, would change from run to run."""
@@ -381,15 +390,16 @@ def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int
     assert all("bf16" in name for name in backend.launched)
 
 
-def test_a_weight_of_one_gives_scores_no_gradient(backend: Any, bf16: np.dtype) -> None:
+@pytest.mark.parametrize("scale", [1.0, 0.3])  # one that is no power of two is rounded
+def test_a_weight_of_one_gives_scores_no_gradient(backend: Any, bf16: np.dtype, scale: float) -> None:
     """As in the definition: not the rounding of large numbers, which large queries and keys multiply."""
     rng = np.random.default_rng(0)
     mask, (b, h, t, s, width) = masks((2, 3, 7, 40)), (2, 3, 7, 40, 64)
     q, k, v, g_y = [1e3 * heads(rng, b, h, n, width, np.float64) for n in (t, s, s, t)]
     for dtype in (np.float32, np.float64, bf16):
         device = [backend.asarray(a.astype(dtype)) for a in (q, k, v, g_y)]
-        _, kept = backend.attention(*device[:3], None, mask, mask.scale, 1.0)
-        g_q, g_k, g_v = backend.attention_backward(device[3], *device[:3], kept, mask, mask.scale, 1.0)
+        _, kept = backend.attention(*device[:3], None, mask, mask.scale, scale)
+        g_q, g_k, g_v = backend.attention_backward(device[3], *device[:3], kept, mask, mask.scale, scale)
         assert not g_q.get().any()
         assert not g_k.get().any()
         assert g_v.get().any()
@@ -545,3 +555,11 @@ def test_top_tokens(backend: Any, order: None, classes: int) -> None:
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(logits, expected, 1))
     np.testing.assert_allclose(log_total, np.log(np.exp(logits.astype(float)).sum(axis=1)), rtol=1e-6)
+
+
+def test_tokens_of_a_row_with_nan_are_of_the_vocabulary(backend: Any) -> None:
+    logits = np.full((2, 40), np.nan)
+    logits[1, 3] = 1.0
+    ids, _, log_total = backend.top_tokens(backend.asarray(logits), backend.asarray(np.zeros(40, bool)), 4)
+    assert [sorted(set(row)) for row in np.asarray(ids).tolist()] == [[0, 1, 2, 3], [0, 1, 2, 3]]
+    assert np.isnan(log_total).all()
