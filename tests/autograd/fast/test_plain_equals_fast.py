@@ -285,4 +285,5 @@ def test_gradients_of_a_few_rows_are_added_to_the_sum_of_a_shared_weight(kernels
     with observe(Shown()):  # all rows of each, which are added
         expected = gradient()
     found = gradient()
-    assert np.array_equal(found, expected) and np.count_nonzero(np.abs(found).sum(axis=1)) == 500
+    assert np.array_equal(found, expected)
+    assert np.count_nonzero(np.abs(found).sum(axis=1)) == 500
