@@ -11,8 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.helpers.browser import browser
-
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - {"index.md"}
@@ -143,6 +141,7 @@ LUMINANCE = """const [a, b] = ["color", "backgroundColor"].map(name => {
 @pytest.mark.slow
 def test_in_a_browser(site, tmp_path):
     """No page reports an error or asks for anything but files; pictures are not empty; light and dark."""
+    browser = pytest.importorskip("additions.pages.tests.browser", reason="the pages are not here").browser
     with browser() as window:
         for page in [*site.glob("*.html"), *site.glob("docs/**/*.html"), *site.glob("source/autograd/*.html")]:
             window.open(page)

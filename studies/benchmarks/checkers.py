@@ -3,7 +3,7 @@
     python studies/benchmarks/checkers.py --peer pytorch=PYTHON --peer jax=PYTHON
 
 Each peer is given by the Python that has it, and left out where it is not given.  All get the same NumPy functions and
-hand-written gradients (`tests/helpers/checked_functions.py`) as functions of their own, and check them with their default
+hand-written gradients (`studies/benchmarks/checked_functions.py`) as functions of their own, and check them with their default
 settings, in float64.  A wrong gradient is found where the check raises an error or warns; a right one that raises is a
 false alarm.  Fails if ours misses a wrong one or flags a right one.
 """
@@ -123,7 +123,7 @@ def jax() -> Check:
 HEAD = """# Gradient checkers compared
 
 `python studies/benchmarks/checkers.py --peer pytorch=PYTHON --peer jax=PYTHON` generates this page.  Each checker is applied to
-the same NumPy functions with hand-written gradients (`tests/helpers/checked_functions.py`), wrapped as functions of its
+the same NumPy functions with hand-written gradients (`studies/benchmarks/checked_functions.py`), wrapped as functions of its
 own library, with its default settings, in float64.  The functions were collected while minitf's checker was developed,
 so this page does not show which other wrong gradients it would miss.
 
@@ -132,7 +132,7 @@ so this page does not show which other wrong gradients it would miss.
 
 def measure(name: str) -> dict[str, Any]:
     """What the check of one library says of each function, in this process: "" where it passes; and its version."""
-    from tests.helpers.checked_functions import RIGHT, WRONG
+    from studies.benchmarks.checked_functions import RIGHT, WRONG
 
     check = {"minitf": ours, "pytorch": pytorch, "jax": jax}[name]()
 
@@ -148,7 +148,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def table(found: dict[str, dict[str, Any]]) -> list[str]:
-    from tests.helpers.checked_functions import RIGHT, WRONG
+    from studies.benchmarks.checked_functions import RIGHT, WRONG
 
     lines = [f"| wrong gradient | {' | '.join(found)} |", "|---|" + ":-:|" * len(found)]
     for k, case in enumerate(WRONG):

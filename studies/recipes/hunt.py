@@ -6,7 +6,7 @@ PYTHON is one that has the library; this project needs only NumPy there.
 
 - `torch`: the functions of PyTorch's own register of tests, with its own sample inputs.
 - `jax`: functions of jax.numpy, jax.scipy, jax.nn and jax.lax, at random inputs.
-- `numpy`: the hand-written gradients of `tests/helpers/checked_functions.py`, of order 1.
+- `numpy`: the hand-written gradients of `studies/benchmarks/checked_functions.py`, of order 1.
 
 For each function f and a random weighted sum φ of its outputs, six compositions are compared with central differences
 of the step before: φ' by reverse and by forward mode, and φ'' by reverse and forward mode over each of the two.  Each
@@ -514,7 +514,7 @@ def jax_points(name: str, function: Any) -> Iterator[Point | LeftOut]:
 
 
 def numpy_functions() -> dict[str, Any]:
-    from tests.helpers.checked_functions import RIGHT, WRONG
+    from studies.benchmarks.checked_functions import RIGHT, WRONG
 
     return {f"{case.kind}: {case.name}": case for case in (*WRONG, *RIGHT) if not case.closed}
 

@@ -12,8 +12,8 @@ import pytest
 
 from additions.corpora import download
 from additions.corpora.download import Remote, fetch
+from additions.corpora.tests.server import serving
 from minitf.errors import UserError
-from tests.helpers.server import serving
 
 CONTENT = bytes(range(256)) * 5_000  # 1.28 MB
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -16,6 +16,7 @@ import pytest
 from additions.corpora import public
 from additions.corpora.download import Remote
 from additions.corpora.public import DATASETS, cache_folder, find
+from additions.corpora.tests.server import serving
 from minitf.app import train
 from minitf.config import RunConfig
 from minitf.config.options import without_none
@@ -25,7 +26,6 @@ from minitf.errors import UserError
 from minitf.storage.log import read_log
 from minitf.system.process import run_command
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
-from tests.helpers.server import serving
 
 
 def sgm(*lines):

@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from additions.pages.tests.browser import chromium, screenshots, window
 from additions.pages.tests.pages import HEADS, LAYERS
+from additions.pages.tests.translating import train_a_little
+
+__all__ = ["chromium", "screenshots", "window"]
 from minitf.translation.attention_weights import SentenceAttention
-from tests.helpers.translating import train_a_little
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import pytest
 from additions.pages import commands as pages
 from additions.pages.page import write_page
 from additions.pages.tests.pages import Scripts
+from additions.pages.tests.translating import odd_lines
 from additions.pages.translator_page import example_sentences, packed, spread, translator_page
 from minitf.app import commands
 from minitf.config.model import EOS
@@ -29,7 +30,6 @@ from minitf.translation.translator import Translator
 from tests.helpers.fixtures import SENTENCES
 from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import ENGLISH, call
-from tests.helpers.translating import odd_lines
 
 WORDS = " ".join(SENTENCES).split()
 FEWER = ["--max-steps", "100"]

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from additions.pages.page import write_page
+from additions.pages.tests.browser import Browser, browser
+from additions.pages.tests.translating import odd_lines
 from additions.pages.translator_page import translator_page
 from minitf import Translator
 from minitf.translation.loading import load_learned
-from tests.helpers.browser import Browser, browser
-from tests.helpers.translating import odd_lines
 
 AT_A_TIME = 100  # lines in one call of the browser
 TRANSLATE = "return arguments[0].map((line) => minitf.translate(line, arguments[1]))"

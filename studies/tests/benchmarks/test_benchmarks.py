@@ -19,7 +19,6 @@ COMMANDS = [path for path in PROGRAMS if "__main__" in path.read_text("utf-8")]
 SCRIPTS = [
     *PROGRAMS,
     *sorted((STUDIES / "benchmarks" / "peers").glob("*.py")),
-    ROOT / "tests" / "two_hosts.py",
 ]
 
 

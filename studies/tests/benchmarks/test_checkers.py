@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from studies.benchmarks.checked_functions import RIGHT, WRONG
 from studies.benchmarks.checkers import HEAD, table
-from tests.helpers.checked_functions import RIGHT, WRONG
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,7 +9,7 @@ from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
 from autograd.gradcheck.function import CheckedFunction
 from autograd.gradcheck.variations import STEP, Line
 from autograd.testing import from_vjp
-from tests.helpers.checked_functions import RIGHT, WRONG, Checked
+from studies.benchmarks.checked_functions import RIGHT, WRONG, Checked
 from tests.helpers.ops import W, X, message, op
 
 SAID = {

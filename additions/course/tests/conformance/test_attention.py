@@ -8,7 +8,7 @@ import pytest
 import autograd as ag
 from additions.course.conformance import check_attention
 from additions.course.exercise import find
-from tests.helpers.numpy_transformer import attention, softmax
+from additions.course.tests.conformance.numpy_transformer import attention, softmax
 
 ANSWER: dict = {}
 exec(find("attention").solution, ANSWER)

@@ -5,10 +5,10 @@ import pytest
 
 import autograd as ag
 from additions.course.conformance import check_layer
+from additions.course.tests.conformance.numpy_transformer import D, NumpyTransformer, norm
 from minitf.config import TransformerConfig
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import DecoderLayer, EncoderLayer
-from tests.helpers.numpy_transformer import D, NumpyTransformer, norm
 
 
 def config(**changes):

@@ -5,11 +5,11 @@ import pytest
 
 import autograd as ag
 from additions.course.conformance import check_model
+from additions.course.tests.conformance.numpy_transformer import NumpyTransformer, V
 from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.model.transformer import MultiHeadAttention, Transformer
 from tests.helpers.marks import parametrize_some
-from tests.helpers.numpy_transformer import NumpyTransformer, V
 
 pytestmark = pytest.mark.heavy
 

@@ -2,7 +2,7 @@
 # Two hosts on one machine: two network namespaces with addresses of their own, an MPI job over both, and the same run
 # in one process. Prints how far their weights are apart; exits with 1 where that is more than 1e-12.
 #
-#     sudo sh tests/two_hosts.sh [python]          default: .venv/bin/python; needs ip, mpi4py and MPICH's mpiexec
+#     sudo sh studies/benchmarks/two_hosts.sh [python]          default: .venv/bin/python; needs ip, mpi4py and MPICH's mpiexec
 #
 # Each "host" has its own loopback and one end of a cable; the two see each other only through it. What starts the
 # processes over there, ssh elsewhere, is here `ip netns exec`.
@@ -10,7 +10,7 @@ set -eu
 
 python=${1:-.venv/bin/python}
 case $python in /*) ;; *) python=$PWD/$python ;; esac
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 mpiexec=$(dirname "$python")/mpiexec
 [ -x "$mpiexec" ] || mpiexec=$(command -v mpiexec)
 work=$(mktemp -d)
@@ -47,7 +47,7 @@ printf '10.77.0.1:2\n10.77.0.2:2\n' >"$work/hosts"
 # ---- The runs ----
 cd "$root"
 export OPENBLAS_NUM_THREADS=1
-"$python" -m tests.two_hosts flags "$work" >"$work/flags"
+"$python" -m studies.benchmarks.two_hosts flags "$work" >"$work/flags"
 # shellcheck disable=SC2046 # one flag a word
 "$python" train.py $(cat "$work/flags") --output "$work/one" 2>"$work/one.log"
 # shellcheck disable=SC2046
@@ -56,4 +56,4 @@ ip netns exec "$one" "$mpiexec" -launcher ssh -launcher-exec "$work/remote" -hos
     2>"$work/two.log" || { cat "$work/two.log"; exit 1; }
 grep "processes on" "$work/two.log"
 grep -q "4 processes on 2 hosts" "$work/two.log"
-"$python" -m tests.two_hosts compare "$work"
+"$python" -m studies.benchmarks.two_hosts compare "$work"

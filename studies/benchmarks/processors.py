@@ -1,6 +1,6 @@
 """Which bits of a run and of its translations depend on the processor, as far as one machine can stand in for others.
 
-    OPENBLAS_NUM_THREADS=1 python -m tests.processors
+    OPENBLAS_NUM_THREADS=1 python -m studies.benchmarks.processors
 
 Each process trains with the code that OpenBLAS, NumPy or Numba chooses for another processor, and translates with the
 run of this one. Prints the table of docs/training.md.
@@ -118,7 +118,7 @@ def train(folder: Path, run: Path, way: str, variables: dict[str, str]) -> None:
     """`work`, in a process with these environment variables; Numba's cache tells processors apart."""
     folder.mkdir()
     environment = {**os.environ, **variables, "NUMBA_CACHE_DIR": str(folder.parent)}
-    words = [sys.executable, "-m", "tests.processors", str(folder), str(run), way]
+    words = [sys.executable, "-m", "studies.benchmarks.processors", str(folder), str(run), way]
     subprocess.run(words, env=environment, check=True, stderr=subprocess.DEVNULL)
 
 
