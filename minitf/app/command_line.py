@@ -21,6 +21,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 from minitf.app.arguments import version
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import description, shown, without_none
+from minitf.config.removed import REMOVED_FLAGS
 from minitf.config.tasks import settings_of
 from minitf.errors import UserError, nearest, shortened
 
@@ -106,6 +107,8 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     for word in unknown:
         if word.startswith("-") and word != "--":
             name = word.partition("=")[0]
+            if name in REMOVED_FLAGS:
+                raise UserError(f"{name} was removed; {REMOVED_FLAGS[name]}")
             valid = [option for action in parser._actions for option in action.option_strings]
             inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
             hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)

@@ -24,7 +24,6 @@ GROUPS = {
     },
     "Translate": {
         "translate": ("translate.main", "translate or parse text with a trained run"),
-        "shortlist": ("models.shortlist", "estimate translations of vocabulary pieces, for translate --shortlist"),
         "pack": ("models.pack", "copy the files that a run needs to translate or to be resumed elsewhere"),
         "page": ("additions.pages", "write a trained model as a page that translates in a browser"),
     },

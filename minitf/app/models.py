@@ -1,17 +1,13 @@
-"""`minitf pack` and `shortlist`: copy what a run needs, and estimate translations of its pieces."""
+"""`minitf pack`: copy what a run needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 
-from minitf.app.arguments import add_corpus
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
-from minitf.system.process import say, uninterrupted
-
-# ---- minitf pack RUN ----
+from minitf.system.process import uninterrupted
 
 
 def pack(argv: Sequence[str]) -> None:
@@ -42,41 +38,3 @@ def pack(argv: Sequence[str]) -> None:
     with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from minitf.run.packing import pack_run
     print(pack_run(given.run, given.output, given.resumable, given.precision == "int8"))
-
-
-# ---- minitf shortlist RUN SOURCE TARGET --output FILE ----
-
-
-def shortlist(argv: Sequence[str]) -> None:
-    """Estimate the lexical table from the given texts, and write it."""
-    given = _shortlist_parser().parse_args(argv)
-    if given.best < 1 or given.pairs < 1:
-        raise UserError(f"--best {given.best} --pairs {given.pairs} give an empty table; choose 1 or more of each")
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from minitf.app.estimate_shortlist import write_shortlist
-    count, pairs = write_shortlist(given)
-    say(
-        f"{given.output}: {count:,} translations from {pairs:,} pairs; translate with "
-        f"--shortlist {quote(str(given.output))}"
-    )
-
-
-def _shortlist_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="minitf shortlist",
-        description="Estimate the translations of each piece of a run's vocabulary from the training texts (IBM model "
-        "1), and write a lexical table in Marian's format. With it, minitf translate --shortlist FILE computes only "
-        "the logits of likely pieces.",
-    )
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
-    add_corpus(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="table to write, such as lex.s2t")
-    parser.add_argument("--best", type=int, default=100, metavar="N", help="translations per piece (default: 100)")
-    parser.add_argument(
-        "--pairs",
-        type=int,
-        default=100_000,
-        metavar="N",
-        help="maximum number of pairs to read, evenly spaced; 100,000 (the default) need about 1 to 2 GB of memory",
-    )
-    return parser

@@ -21,7 +21,6 @@ from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
-from minitf.decoding.shortlist import Shortlist
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.run.tasks import task_of
@@ -50,8 +49,6 @@ def translate_text(config: TranslateConfig) -> None:
         translator = Translator.load(
             config.run, *config.more, warn=warn, **{name: getattr(config, name) for name in loaded}
         )
-        if config.shortlist is not None:
-            settings["shortlist"] = Shortlist.load(config.shortlist, translator.vocabulary)
         lines, must_wait = open_input(config)
         task = task_of(translator.task)
         other = None if task is None else task.line_translator(translator)

@@ -40,6 +40,9 @@ REMOVED = {
 }
 """The removed settings by name: `field`, or `section.field`."""
 
+REMOVED_FLAGS = {"--shortlist": "omit it: every piece of the vocabulary is searched"}
+"""Flags that earlier versions had, each with what to do."""
+
 
 def without_removed(plain: dict[str, Any], *, resuming: bool, warn: Callable[[str], object]) -> dict[str, Any]:
     """Return the content of a config.json without the settings that earlier versions had.

@@ -51,11 +51,6 @@ class TranslateConfig:
     max_extra_length: int | None = option(
         None, "maximum output length: input length plus this number", unit="tokens", at_least=1, at_most=10_000
     )
-    shortlist: Path | None = option(
-        None,
-        "lexical table in Marian's format, written by minitf shortlist: consider only the likely target pieces of a "
-        "batch, which is faster, but not exact",
-    )
 
     sample: bool = option(False, "draw translations at random instead of searching for the best", section="Sampling")
     temperature: float | None = option(
@@ -133,6 +128,3 @@ class TranslateConfig:
                     f"nbest={self.nbest} and score cannot be combined: a line has one given translation; omit one of "
                     "them"
                 )
-        for name in ("score", "sample"):
-            if self.shortlist is not None and getattr(self, name):
-                raise UserError(f"shortlist and {name} cannot be combined; omit one of them")

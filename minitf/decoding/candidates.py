@@ -1,4 +1,4 @@
-"""Top-k log-probabilities of the next token."""
+"""Log-probabilities of the next token: the most probable ones, or that of a given one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ def most_probable(
     position: int,
     sentences: Array,
     forbidden: tuple[int, ...] = (),
-    shortlist: Array | None = None,
     find: Finder = top_tokens,
 ) -> tuple[Array, Array]:
     """Return the `count` most probable tokens of each row, best first, equal ones by id, and their log-probabilities.
@@ -53,19 +52,13 @@ def most_probable(
     Probabilities are normalised over all logits; forbidden tokens have -inf. `position` and `sentences` are for error
     messages.
 
-    shortlist: the tokens, ascending, that the logits are of; None: the whole vocabulary
-
-    Shapes: logits [R, V], on any device, sentences [R], shortlist [V] -> token [R, C], log-probability [R, C] float64
-    Raises: UserError for logits that are not finite
+    Shapes: logits [R, V], on any device, sentences [R] -> token [R, C], log-probability [R, C] float64
+    Raises: DivergedError for logits that are not finite
     """
-    if shortlist is None:
-        barred = np.zeros(logits.shape[1], bool)
-        barred[list(forbidden)] = True
-    else:
-        barred = np.isin(shortlist, forbidden)
+    barred = np.zeros(logits.shape[1], bool)
+    barred[list(forbidden)] = True
     tokens, values, log_total = find(logits, barred, min(count, logits.shape[1]))
     _require_numbers(log_total, logits, position, sentences)
-    tokens = tokens if shortlist is None else shortlist[tokens]
     # not above 0, however the device rounds: the stop rule relies on that
     return tokens.astype(np.int64, copy=False), np.minimum(values - log_total.astype(np.float64)[:, None], 0)
 
@@ -77,7 +70,6 @@ def most_probable_next(
     sentences: Array,
     allow_unknown: bool,
     may_end: Array,
-    shortlist: Array | None = None,
     find: Finder = top_tokens,
 ) -> tuple[Array, Array]:
     """`most_probable` among the tokens that search may choose: EOS in the rows of `may_end` only.
@@ -85,7 +77,7 @@ def most_probable_next(
     Shapes: logits [R, V], sentences [R], may_end bool [R] -> token [R, C], log-probability [R, C] float64
     """
     found = {
-        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end), shortlist, find)
+        end: most_probable(logits, count, position, sentences, never_produced(allow_unknown, end), find)
         for end in {*may_end.tolist()}
     }
     if len(found) == 1:
@@ -111,17 +103,36 @@ def log_probabilities_of(
     return chosen.astype(np.float64) - log_total
 
 
+class DivergedError(UserError):
+    """The model gives no token a probability; `at` names the sentence as its caller knows it."""
+
+    def __init__(self, gives: str, position: int, sentence: int):
+        """gives: at this position of this sentence of the batch, counted from 0"""
+        self.sentence = sentence
+        self._text = (
+            f"the model gives {gives} at output position {position} of {{}}; its weights have diverged: use an earlier "
+            "checkpoint"
+        )
+        super().__init__(self._text.format(f"sentence {sentence}"))
+
+    def at(self, name: str) -> UserError:
+        """Return the same error, about the sentence of another name."""
+        return UserError(self._text.format(name))
+
+
+def dead_end(sentence: Any, position: int) -> DivergedError:
+    """Return the error for a sentence that no token can follow."""
+    return DivergedError("every token that may be produced a probability of 0", position, int(sentence))
+
+
 def never_produced(allow_unknown: bool, may_end: bool) -> tuple[int, ...]:
     """Return the tokens that search may not choose: PAD, BOS, UNK unless allowed, EOS before the least length."""
     return (PAD, *(() if allow_unknown else (UNK,)), BOS, *(() if may_end else (EOS,)))
 
 
 def _require_numbers(log_total: Array, logits: Array, position: int, sentences: Array) -> None:
-    """Raises: UserError if the logarithm of a row's normaliser is not finite."""
+    """Raises: DivergedError if the logarithm of a row's normaliser is not finite."""
     if not (finite := np.isfinite(log_total)).all():
-        broken = np.flatnonzero(~finite)
-        largest = backend_of([logits]).to_host(logits[broken[0]]).max()
-        raise UserError(
-            f"the model gives logits of {float(largest)} at output position {position} of sentence "
-            f"{sentences[broken[0]]}; its weights have diverged: use an earlier checkpoint"
-        )
+        first = np.flatnonzero(~finite)[0]
+        largest = backend_of([logits]).to_host(logits[first]).max()
+        raise DivergedError(f"logits of {float(largest)}", position, int(sentences[first]))

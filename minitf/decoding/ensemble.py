@@ -5,7 +5,7 @@ P(token) = 1/M · Σ P_m(token), the arithmetic mean of the members' probabiliti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,17 +18,13 @@ from minitf.decoding.decoder import IncrementalState
 from minitf.errors import UserError
 
 Array = Any
-Reader = Callable[[np.ndarray], np.ndarray]
-"""Source sentences as the first member reads them -> as another member reads them; both [B, S], padded with PAD"""
 
 
 class Ensemble:
-    """Decoders with one target vocabulary on one device; search, sampling and scores use it like a single decoder."""
+    """Decoders with one vocabulary on one device; search, sampling and scores use it like a single decoder."""
 
-    def __init__(self, members: Sequence[Any], readers: Sequence[Reader | None] | None = None):
-        """members: decoders of Transformers
-
-        readers: of each member, for one that reads other token ids than the first; None: the same"""
+    def __init__(self, members: Sequence[Any]):
+        """members: decoders of Transformers"""
         sizes = {member.model.config.vocab_size for member in members}
         if len(sizes) != 1:
             raise UserError(f"an ensemble needs models of one target vocabulary, not of {sorted(sizes)} tokens")
@@ -36,7 +32,6 @@ class Ensemble:
         if all(hasattr(member, "compute_batches") for member in self.members):  # fast decoders, on all threads
             self.compute_batches = partial(type(self.members[0]).compute_batches, self)
         self.top_tokens = finder_of(self.members[0])
-        self.readers = list(readers) if readers is not None else [None] * len(self.members)
 
     @property
     def backend(self) -> Backend:
@@ -45,7 +40,7 @@ class Ensemble:
 
     @property
     def source_eos(self) -> bool:
-        """Whether sources end with EOS: as the first member reads them."""
+        """Whether sources end with EOS."""
         return self.members[0].source_eos
 
     @property
@@ -58,18 +53,9 @@ class Ensemble:
         """The weights that each row of a step is multiplied with."""
         return sum(member.weights_of_a_step for member in self.members)
 
-    def start_decoding(self, source: np.ndarray, shortlist: Array | None = None) -> EnsembleState:
-        """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows
-
-        shortlist: see `InferenceTransformer.start_decoding`, for members that have it
-        """
-        settings = {} if shortlist is None else {"shortlist": shortlist}
-        return EnsembleState(
-            [
-                member.start_decoding(source if reader is None else reader(source), **settings)
-                for member, reader in zip(self.members, self.readers, strict=True)
-            ]
-        )
+    def start_decoding(self, source: np.ndarray) -> EnsembleState:
+        """Encode `source` with every member.  Shapes: source int [B, S], padded with PAD -> a state of B rows"""
+        return EnsembleState([member.start_decoding(source) for member in self.members])
 
     def decode_step(self, tokens: np.ndarray, state: EnsembleState) -> Array:
         """Return the logarithm of the mean probability of the token that follows.  Shapes: tokens int [R] -> [R, V]"""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
-from minitf.decoding.candidates import finder_of, most_probable_next
+from minitf.decoding.candidates import dead_end, finder_of, most_probable_next
 from minitf.decoding.decoder import IncrementalState
 from minitf.decoding.search import (
     BeamSearchConfig,
@@ -21,7 +21,6 @@ from minitf.decoding.search import (
     places_filled,
     reorder,
 )
-from minitf.decoding.sentence_errors import dead_end
 from minitf.system.environment import sum_left_to_right
 
 Array = NDArray[Any]

@@ -20,12 +20,11 @@ from minitf.config import RunConfig
 from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
+from minitf.decoding.candidates import DivergedError
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
-from minitf.decoding.sentence_errors import SentenceError
-from minitf.decoding.shortlist import Shortlist
 from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 
@@ -47,7 +46,6 @@ class Plan:
 
     search: BeamSearchConfig
     sampling: SamplingConfig | None = None
-    shortlist: Shortlist | None = None
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
     max_sentences_per_batch: int | None = None
     progress: Callable[[int], object] = lambda lines: None
@@ -57,8 +55,6 @@ class Plan:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name}={value} is too small for a sentence; choose 1 or more, such as 4096 subwords")
-        if self.sampling is not None and self.shortlist is not None:
-            raise UserError("sampling draws from the whole vocabulary, not from a shortlist; omit one of them")
 
 
 def search_of(config: RunConfig) -> BeamSearchConfig:
@@ -106,28 +102,16 @@ class LineTranslator:
         self._source_eos: bool = getattr(decoder, "source_eos", True)
         self._masked: set[int] = getattr(decoder, "masked_tokens", set())
 
-    def nbest(
-        self, lines: Sequence[str], plan: Plan, prefixes: Sequence[str] | None = None, first_line: int = 1
-    ) -> list[list[Translation]]:
+    def nbest(self, lines: Sequence[str], plan: Plan, first_line: int = 1) -> list[list[Translation]]:
         """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
         refuse_single_string(lines)
-        if prefixes is not None and plan.shortlist is not None:
-            raise UserError("a prefix may contain tokens that a shortlist lacks; omit one of them")
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise UserError(f"{len(prefixes)} prefixes for {len(lines)} lines; give one for each, possibly empty")
-        begun = [()] * len(lines) if prefixes is None else self.vocabulary.target.encode(prefixes)
         pieces: list[list[int]] = []
-        first: list[Sequence[int]] = []  # of each piece: how its translation must begin
         last_piece: list[int] = []  # of each line: how many pieces there are up to its end
-        encoded = zip(self.vocabulary.source.encode(lines), begun, strict=True)
-        for number, (ids, prefix) in enumerate(encoded, start=first_line):
+        for number, ids in enumerate(self.vocabulary.source.encode(lines), start=first_line):
             split = self._pieces(ids)
             if len(split) > 1:
                 self.warn(f"line {number} {self._too_long(ids)}: it is translated in {len(split)} pieces")
-            if prefix and len(split) != 1:
-                raise UserError(f"line {number} is blank or too long for one piece, and cannot be given a prefix")
             pieces += split
-            first += [prefix, *[()] * (len(split) - 1)][: len(split)]
             last_piece.append(len(pieces))
         ends = set(last_piece)
         plan.progress(len(lines) - len(ends - {0}))  # blank lines
@@ -135,7 +119,7 @@ class LineTranslator:
         def count(batch: Sequence[int]) -> object:
             return plan.progress(sum(i + 1 in ends for i in batch))
 
-        found = self._search(pieces, first, plan, count, lambda piece: first_line + bisect_right(last_piece, piece))
+        found = self._search(pieces, plan, count, lambda piece: first_line + bisect_right(last_piece, piece))
         translated = self._decode(pieces, found)
         n = plan.search.n_best
         results = [
@@ -157,7 +141,6 @@ class LineTranslator:
     def _search(
         self,
         pieces: list[list[int]],
-        prefixes: list[Sequence[int]],
         plan: Plan,
         done: Callable[[Sequence[int]], Any],
         line_of: Callable[[int], int] = lambda piece: 1,
@@ -165,13 +148,11 @@ class LineTranslator:
         """line_of: the number of the line of a piece, for messages"""
 
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            begun = [prefixes[i] for i in places] if any(prefixes) else None
             try:
                 if plan.sampling is not None:
-                    return sample(model, source, plan.search, plan.sampling, begun)
-                shortlist = None if plan.shortlist is None else plan.shortlist.tokens(source)
-                return beam_search(model, source, plan.search, begun, shortlist)
-            except SentenceError as error:
+                    return sample(model, source, plan.search, plan.sampling)
+                return beam_search(model, source, plan.search)
+            except DivergedError as error:
                 raise error.at(f"line {line_of(places[error.sentence])}") from None
 
         rows = plan.search.n_best if plan.sampling else plan.search.beam

@@ -15,7 +15,6 @@ from autograd.backend import backend_of
 from minitf.config.model import PAD
 from minitf.decoding.candidates import finder_of, log_probabilities_of, never_produced
 from minitf.decoding.greedy import walk
-from minitf.decoding.prefixes import Prefixes, checked_prefixes
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
@@ -59,7 +58,6 @@ def sample(
     source: Array,
     config: BeamSearchConfig | None = None,
     sampling: SamplingConfig | None = None,
-    prefixes: Prefixes | None = None,
 ) -> list[list[Hypothesis]]:
     """`config.n_best` independent draws for each sentence, best first, with the limits and penalty of `config`.
 
@@ -71,7 +69,6 @@ def sample(
     config, sampling = config or BeamSearchConfig(), sampling or SamplingConfig()
     n, decoder = config.n_best, decoder_of(model)
     limits = max_lengths(source, config)
-    forced = checked_prefixes(prefixes, limits) if prefixes is not None else [[] for _ in source]
     generators = [_generator(sampling.seed, draw, row[row != PAD].tolist()) for row in source for draw in range(n)]
 
     def choose(logits: Array, position: int, rows: Array) -> tuple[Array, Array]:
@@ -79,13 +76,9 @@ def sample(
         may_end = config.may_end(position, limits[rows // n])
         chosen = np.empty(len(rows), dtype=np.int64)
         for place, row in enumerate(rows.tolist()):
-            prefix = forced[row // n]
-            if position <= len(prefix):
-                chosen[place] = prefix[position - 1]
-            else:
-                never = list(never_produced(config.allow_unknown, may_end[place]))
-                probabilities = distribution(host_logits[place], sampling, never)
-                chosen[place] = _draw(probabilities, generators[row].random())
+            never = list(never_produced(config.allow_unknown, may_end[place]))
+            probabilities = distribution(host_logits[place], sampling, never)
+            chosen[place] = _draw(probabilities, generators[row].random())
         return chosen, log_probabilities_of(logits, chosen, position, rows // n, finder_of(decoder))
 
     walks = walk(decoder, source.repeat(n, axis=0), limits.repeat(n), choose)

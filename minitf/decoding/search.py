@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.candidates import Finder, at_places, finder_of, most_probable_next
+from minitf.decoding.candidates import Finder, at_places, dead_end, finder_of, most_probable_next
 from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
-from minitf.decoding.prefixes import Prefixes, checked_prefixes, force_prefixes
-from minitf.decoding.sentence_errors import dead_end
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 
@@ -122,7 +120,6 @@ class Beams:
     max_penalty: Array  # [B] float64, length penalty at max_length, the largest for any hypothesis of the sentence
     tokens: Array  # [B, N, t] alive hypotheses, BOS first
     log_probability: Array  # [B, N] float64, best first; -inf: there is no such hypothesis
-    prefix: list[list[int]]  # B lists of tokens that the output must begin with
     finished: list[list[Hypothesis]] = field(default_factory=list)  # B lists, best first, at most n_best in each
 
     @property
@@ -153,13 +150,7 @@ def decoder_of(model: Model) -> IncrementalDecoder:
     return make(model)
 
 
-def beam_search(
-    model: Model,
-    source: Array,
-    config: BeamSearchConfig | None = None,
-    prefixes: Prefixes | None = None,
-    shortlist: Array | None = None,
-) -> list[list[Hypothesis]]:
+def beam_search(model: Model, source: Array, config: BeamSearchConfig | None = None) -> list[list[Hypothesis]]:
     """Return the n best target sentences found for each source sentence, best first.
 
     Finished hypotheses are returned: n_best of them, or fewer where fewer ended. A sentence without any at its length
@@ -167,33 +158,26 @@ def beam_search(
 
     model: a Transformer, whose weights are prepared for decoding in each call, or an `InferenceTransformer`, which
         keeps them prepared for many calls
-    prefixes: token ids, without BOS and EOS, that the outputs of each sentence must begin with; they count in the
-        length and in the log-probability
-    shortlist: the only tokens, ascending and with EOS, that outputs may have, and over which probabilities are
-        normalised; for an `InferenceTransformer` or an `Ensemble`, without prefixes
 
-    Shapes: source [B, S] token ids with EOS, padded with PAD; shortlist [C]
-    Raises: UserError if the model's logits are not numbers (the message names the output position), or a prefix
-    leaves no room for the end token
+    Shapes: source [B, S] token ids with EOS, padded with PAD
+    Raises: UserError if the model's logits are not numbers; the message names the output position
     """
     config = config or BeamSearchConfig()
-    if shortlist is not None and any(map(len, prefixes or ())):
-        raise ValueError("a prefix may contain tokens that the shortlist lacks; give only one of them")
-    beams = _start(source, config, prefixes)
+    beams = _start(source, config)
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
         return results
     decoder = decoder_of(model)
-    if shortlist is None and not any(beams.prefix) and hasattr(decoder, "search"):  # a fast decoder, of some models
+    if hasattr(decoder, "search"):  # a fast decoder, of some models
         found: list[list[Hypothesis]] | None = decoder.search(source, config)
         if found is not None:
             return found
-    state: IncrementalState = decoder.start_decoding(source, **({} if shortlist is None else {"shortlist": shortlist}))
+    state: IncrementalState = decoder.start_decoding(source)
     position = 0
     while True:
         position += 1
         logits = decoder.decode_step(beams.newest, state)  # [B × N, V]
-        candidates = _best_candidates(logits, beams, config, position, finder_of(decoder), shortlist)
+        candidates = _best_candidates(logits, beams, config, position, finder_of(decoder))
         _collect_finished(beams, candidates, config)
         rows = _extend(beams, candidates, config)  # [B, N] row that each alive hypothesis continues
         done = _is_done(beams, config, position)  # [B]
@@ -213,7 +197,7 @@ def hypothesis_of(tokens: Sequence[int], log_probability: float, config: BeamSea
     return Hypothesis(tuple(tokens[:-1] if finished else tokens), log_probability, score, finished)
 
 
-def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -> Beams:
+def _start(source: Array, config: BeamSearchConfig) -> Beams:
     """One alive hypothesis for each sentence: BOS, with probability 1."""
     B = len(source)
     max_length = max_lengths(source, config)
@@ -221,7 +205,6 @@ def _start(source: Array, config: BeamSearchConfig, prefixes: Prefixes | None) -
         sentence=np.arange(B),
         max_length=max_length,
         max_penalty=np.array([config.penalty(int(length)) for length in max_length]),
-        prefix=checked_prefixes(prefixes, max_length) if prefixes is not None else [[] for _ in source],
         tokens=np.full((B, 1, 1), BOS),
         log_probability=np.zeros((B, 1)),
         finished=[[] for _ in range(B)],
@@ -239,9 +222,7 @@ def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
     return limits if config.max_length is None else np.minimum(limits, config.max_length)
 
 
-def _best_candidates(
-    logits: Array, beams: Beams, config: BeamSearchConfig, position: int, find: Finder, shortlist: Array | None
-) -> Candidates:
+def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, position: int, find: Finder) -> Candidates:
     """Return the best continuations of each sentence; of equal ones, that of the lower beam, then the lower token id.
 
     Each of a sentence's C best continuations is among the C best of its beam, so every beam is cut to these first, by
@@ -251,11 +232,9 @@ def _best_candidates(
     sentences = np.repeat(beams.sentence, N)  # [B × N]
     may_end = config.may_end(position, beams.max_length.repeat(N))  # [B × N]
     token, gained = most_probable_next(
-        logits, config.candidates, position, sentences, config.allow_unknown, may_end, shortlist, find
+        logits, config.candidates, position, sentences, config.allow_unknown, may_end, find
     )  # [B × N, C] each
     C = token.shape[1]
-    if any(beams.prefix):
-        force_prefixes(token, gained, logits, beams.prefix, sentences, position, find)
     total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
 
     if N == 1:  # in order already
@@ -322,7 +301,6 @@ def _drop(beams: Beams, done: Array) -> Array:
     """Remove the sentences that are done from the batch; return the index of each that remains."""
     kept = places_filled(done)
     beams.finished = [beams.finished[b] for b in kept]
-    beams.prefix = [beams.prefix[b] for b in kept]
     beams.sentence = beams.sentence[kept]
     beams.max_length, beams.max_penalty = beams.max_length[kept], beams.max_penalty[kept]
     beams.tokens, beams.log_probability = beams.tokens[kept], beams.log_probability[kept]

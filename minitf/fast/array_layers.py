@@ -63,13 +63,6 @@ class Product:
         """A contiguous copy of w, made when it is first faster."""
         return backend_of([self.w]).xp.ascontiguousarray(self.w)
 
-    def take(self, rows: Array) -> Product:
-        """Return the product with some of the outputs alone.  Shapes: rows int [C]"""
-        if self.packed is not None:
-            return Product(self.kernels, None, packed=self.packed.take(rows))
-        bias = None if self.bias is None else self.bias[rows]
-        return Product(self.kernels, self.w.T[rows], bias, dtype=self.dtype)
-
 
 class ArrayLinear(Linear):
     """`Linear` of an array."""

@@ -111,12 +111,10 @@ class InferenceTransformer(TransformerDecoder):
         self._load_changes()
         return None if self.compiled_search is None else self.compiled_search(source, config)
 
-    def start_decoding(self, source: Array, shortlist: Array | None = None) -> Any:
+    def start_decoding(self, source: Array) -> Any:
         """Encode `source` and project the decoder's keys and values of it, once for all steps.
 
-        shortlist: the tokens, ascending, whose logits the steps compute; None: all
-
-        Shapes: source int [B, S], padded with PAD; shortlist int [C] -> a state of B rows
+        Shapes: source int [B, S], padded with PAD -> a state of B rows
         """
         self._load_changes()
         if self.parts is None:
@@ -126,13 +124,10 @@ class InferenceTransformer(TransformerDecoder):
         mask = None if bool(mask.all()) else mask
         memory = self.parts.encoder(self.parts.embed_source(source), mask)  # [B, S, D]
         keys_values = [layer.cross_attention.keys_and_values(memory, memory) for layer in self.parts.decoder.layers]
-        output = self.parts.output
-        if shortlist is not None and len(shortlist) < self.config.vocab_size:
-            output = output.take(self.kernels.asarray(shortlist))
-        return DecodingState(self.kernels, keys_values, mask, output)
+        return DecodingState(self.kernels, keys_values, mask)
 
     def decode_step(self, tokens: Array, state: Any) -> Array:
-        """Logits of the token that follows `tokens`, the newest of each row; [R, C] with a shortlist.
+        """Logits of the token that follows `tokens`, the newest of each row.
 
         Shapes: tokens int [R] -> [R, V]
         """
@@ -146,7 +141,7 @@ class InferenceTransformer(TransformerDecoder):
         memory: Any = None  # its keys and values are in the caches
         x = self.parts.decoder(x, memory, state.mask_of_source, state.caches)  # [B, n, D]
         state.end_step()
-        return state.output(x.reshape(len(tokens), x.shape[2]))
+        return self.parts.output(x.reshape(len(tokens), x.shape[2]))
 
     def top_tokens(self, logits: Array, barred: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""

@@ -28,15 +28,12 @@ class DecodingState:
     the search began with; those still searched come first.
     """
 
-    def __init__(
-        self, backend: Backend | Kernels, memory: Sequence[Sequence[Array]], memory_mask: Array | None, output: Any
-    ):
+    def __init__(self, backend: Backend | Kernels, memory: Sequence[Sequence[Array]], memory_mask: Array | None):
         """memory: keys and values of the source, for each layer of the decoder
-        output: the product that makes logits, which a shortlist makes smaller
 
         Shapes: keys [B, H, S, K], values [B, H, S, d_v], mask bool [B, 1, 1, S]
         """
-        self.backend, self.output = backend, output
+        self.backend = backend
         self.memory_keys, self.memory_values = [keys for keys, _ in memory], [values for _, values in memory]
         self.memory_mask = memory_mask
         self.sentences, self.beams = len(self.memory_keys[0]), 1

@@ -47,8 +47,6 @@ class ForcedDecoding(LineTranslator, ABC):
         self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
     ) -> list[Translation]:
         """Score pairs; their lines are numbered from `first_line` in messages."""
-        if plan.shortlist is not None:
-            raise UserError("scores are over the whole vocabulary, not over a shortlist; omit the shortlist")
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
@@ -100,7 +98,7 @@ class ForcedDecoding(LineTranslator, ABC):
         The mean of the heads in the last layer but one, where it follows the words best; of an ensemble, the mean of
         its models.
 
-        Raises: UserError for a model that is not a Transformer, and for an ensemble that reads different sources
+        Raises: UserError for a model that is not a Transformer
         Source: Garg et al. 2019, arXiv:1909.02074
         """
         plan = self._plan(settings)
@@ -115,10 +113,6 @@ class ForcedDecoding(LineTranslator, ABC):
             return [self._batched]
         if not isinstance(self.model, Ensemble):
             raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
-        if any(reader is not None for reader in self.model.readers):
-            raise UserError(
-                "alignments require models that segment sources into the same pieces; give one of these runs"
-            )
         return [BatchedModel(member, self._batched.lock) for member in self.model.members]
 
     def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
@@ -158,7 +152,7 @@ class ForcedDecoding(LineTranslator, ABC):
     def _attention(self, ids: list[int], target: Sequence[int] | None, plan: Plan) -> SentenceAttention:
         """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
         if target is None:
-            ((best, *_),) = self._search([ids], [()], plan, lambda batch: None)
+            ((best, *_),) = self._search([ids], plan, lambda batch: None)
             target = (*best.tokens, EOS) if best.finished else best.tokens
         with self._batched.lock:
             return sentence_attention(self._batched.decoder, self.vocabulary, ids, target)

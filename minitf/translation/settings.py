@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from minitf.decoding.sampling import SamplingConfig
-from minitf.decoding.shortlist import Shortlist
 from minitf.errors import nearest
 
 
@@ -23,8 +22,6 @@ class Settings(TypedDict, total=False):
     """See `BeamSearchConfig`."""
     sampling: SamplingConfig | None
     """Draw translations at random instead of searching for the best."""
-    shortlist: Shortlist | None
-    """Choose among its tokens instead of the whole vocabulary: faster, with other results."""
     max_tokens_per_batch: int
     """Most source subwords searched at once, padding included."""
     max_sentences_per_batch: int | None

@@ -6,7 +6,6 @@ translator.translate(["the third of May", "", "ten euros"])
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -28,7 +27,6 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.decoder import InferenceTransformer
 from minitf.model.transformer import Transformer
-from minitf.translation.ensembles import require_one_target, source_reader
 from minitf.translation.forced_decoding import ForcedDecoding
 from minitf.translation.loading import (
     LearnedModel,
@@ -103,24 +101,23 @@ class Translator(ForcedDecoding):
         warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
         Raises: UserError if there is no run, no checkpoint, or its parts do not belong together; and for runs whose
-            target vocabularies differ
+            vocabularies differ
         Source: section 6.1 (averaging)
         """
         chosen: Any = {"average": average, "checkpoint": checkpoint, "weights": weights}
         chosen["warn"] = warn
         learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
         if more:
-            require_one_target(learned)
+            require_alike(learned)
         packed = precision if device == "cpu" and precision in ("int8", "bf16") else None
         learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
         models = [_model_of(each, np.float32 if packed else dtype, device, plain) for each in learned]
         settings: Any = {**_limits_of([each.config for each in learned]), "warn": warn}
         if more:
-            readers = [source_reader(learned[0], each) for each in learned]
             members: list[Any] = [
                 TransformerDecoder(each) if plain else InferenceTransformer(each, packed=packed) for each in models
             ]
-            translator = cls(Ensemble(members, readers), learned[0].vocabulary, **settings)
+            translator = cls(Ensemble(members), learned[0].vocabulary, **settings)
         else:
             model = TransformerDecoder(models[0]) if plain else models[0]
             translator = cls(model, learned[0].vocabulary, packed=packed, **settings)
@@ -142,35 +139,22 @@ class Translator(ForcedDecoding):
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings
-        self, lines: str, prefixes: str | None = None, **settings: Unpack[Settings]
+        self, lines: str, **settings: Unpack[Settings]
     ) -> str: ...
 
     @overload
-    def translate(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
-    ) -> list[str]: ...
+    def translate(self, lines: Sequence[str], **settings: Unpack[Settings]) -> list[str]: ...
 
-    def translate(
-        self, lines: str | Sequence[str], prefixes: str | Sequence[str] | None = None, **settings: Unpack[Settings]
-    ) -> str | list[str]:
+    def translate(self, lines: str | Sequence[str], **settings: Unpack[Settings]) -> str | list[str]:
         """Translate lines: one translation for each, in order, without line ends; "" for a blank line.
 
         lines: a list, or one line, whose translation alone is returned
-        prefixes: how each translation must begin; "" leaves it open
-
-        Raises: TypeError for one line with a list of prefixes, or a list of lines with one prefix
         """
         if isinstance(lines, str):
-            if not isinstance(prefixes, str | None):
-                raise TypeError(f"prefixes is a {type(prefixes).__name__}, and lines a single string; give a string")
-            return self.translate([lines], None if prefixes is None else [prefixes], **settings)[0]
-        if isinstance(prefixes, str):
-            raise TypeError("prefixes is a single string, and lines are several; give a list of prefixes")
-        return [best.text for best, *_ in self.nbest(lines, self._plan(settings), prefixes)]
+            return self.translate([lines], **settings)[0]
+        return [best.text for best, *_ in self.nbest(lines, self._plan(settings))]
 
-    def translate_nbest(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, **settings: Unpack[Settings]
-    ) -> list[list[Translation]]:
+    def translate_nbest(self, lines: Sequence[str], **settings: Unpack[Settings]) -> list[list[Translation]]:
         """Return the n best translations of each line, best first; default: as many as the beam is wide.
 
         Fewer where fewer hypotheses ended within their limit. A blank line has one translation, "". Different
@@ -178,12 +162,11 @@ class Translator(ForcedDecoding):
         """
         if settings.get("n_best") is None:
             settings["n_best"] = self._plan(settings).search.beam
-        return self.nbest(lines, self._plan(settings), prefixes)
+        return self.nbest(lines, self._plan(settings))
 
     def translate_stream(
         self,
         lines: Iterable[str],
-        prefixes: Iterable[str] | None = None,
         *,
         must_wait: Callable[[], bool] = lambda: False,
         **settings: Unpack[Settings],
@@ -192,13 +175,12 @@ class Translator(ForcedDecoding):
 
         must_wait: asked after each line; where the next line has not arrived, those before it are translated first
         """
-        for best, *_ in self.stream_nbest(lines, prefixes, must_wait=must_wait, **settings):
+        for best, *_ in self.stream_nbest(lines, must_wait=must_wait, **settings):
             yield best.text
 
     def stream_nbest(
         self,
         lines: Iterable[str],
-        prefixes: Iterable[str] | None = None,
         *,
         must_wait: Callable[[], bool] = lambda: False,
         **settings: Unpack[Settings],
@@ -206,32 +188,40 @@ class Translator(ForcedDecoding):
         """Yield the n best translations of each line, by default one; see `translate_stream`."""
         plan = self._plan(settings)
         refuse_single_string(lines)
-        remaining = None if prefixes is None else iter(prefixes)
         first_line = 1
         for chunk in chunks_of_lines(lines, must_wait):
-            given = None if remaining is None else list(itertools.islice(remaining, len(chunk)))
-            yield from self.nbest(chunk, plan, given, first_line)
+            yield from self.nbest(chunk, plan, first_line)
             first_line += len(chunk)
-        if remaining is not None and next(remaining, None) is not None:
-            raise UserError(f"there are more prefixes than the {first_line - 1} lines; give one for each")
 
     # ---- Settings ----
 
     def _plan(self, settings: Settings) -> Plan:
         """Return the settings, with the translator's own values for those missing.
 
-        Raises: TypeError for an unknown setting; UserError for a shortlist that this translator cannot use."""
+        Raises: TypeError for an unknown setting
+        """
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         if unknown := given.keys() - Settings.__annotations__.keys():
             raise unknown_setting(min(unknown))
         of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-        plan = Plan(replace(self.search, **of_search), **given)
-        if plan.shortlist is not None:
-            decoder = self._batched.decoder
-            if not isinstance(decoder, InferenceTransformer | Ensemble):
-                raise UserError(f"shortlist needs a Transformer, not a model of type {type(decoder).__name__}")
-            plan.shortlist.require_usable(self.vocabulary)
-        return plan
+        return Plan(replace(self.search, **of_search), **given)
+
+
+def require_alike(models: Sequence[LearnedModel]) -> None:
+    """Raises: UserError for models that cannot translate together: that read other ids, or learned other tasks"""
+    first = models[0]
+    for other in models[1:]:
+        ids, first_ids = ((each.vocabulary.fingerprint(), each.config.model.source_eos) for each in (other, first))
+        if ids != first_ids:
+            raise UserError(
+                f"{other.origin} has another vocabulary than {first.origin}; models that translate together need the "
+                "same one"
+            )
+        if other.config.task != first.config.task:
+            raise UserError(
+                f"{other.origin} was trained for {other.config.task}, {first.origin} for {first.config.task}; "
+                "give models of one task"
+            )
 
 
 def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Transformer:

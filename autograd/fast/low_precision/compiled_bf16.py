@@ -287,9 +287,6 @@ class BFloat16Weights(PackedWeights):
     def rows(self, rows: Array) -> Array:
         return (self.numbers(rows).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
-    def take(self, rows: Array) -> BFloat16Weights:
-        return BFloat16Weights(self.numbers(rows), self.bias[rows])
-
 
 # ---- The whole product ----
 

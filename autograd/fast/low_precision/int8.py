@@ -71,9 +71,6 @@ class Int8Weights(PackedWeights):
     def rows(self, rows: Array) -> Array:
         return self.numbers(rows) * self.factors[rows][:, None]
 
-    def take(self, rows: Array) -> Int8Weights:
-        return Int8Weights(self.numbers(rows), self.factors[rows], self.bias[rows])
-
 
 def quantise_inputs(x: Array) -> tuple[Array, Array]:
     """Return the integers of the rows of x, with `ZERO` added, and their factors; NaN for a row with NaN or ∞.

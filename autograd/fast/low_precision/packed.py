@@ -55,10 +55,6 @@ class PackedWeights:
         """Some rows of the matrix.  Shapes: int [R] -> float32 [R, in]"""
         raise NotImplementedError
 
-    def take(self, rows: Array) -> Self:
-        """Return the layer with these outputs alone.  Shapes: int [R]"""
-        raise NotImplementedError
-
 
 def words_of(layers: Sequence[PackedWeights]) -> Array:
     """The words of layers of one shape in one array, from which the layers read them, too.

@@ -58,7 +58,7 @@ class CompiledSearch:
         self.vocabulary = config.vocab_size
 
     def __call__(self, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]] | None:
-        """`beam_search` without prefixes and shortlist; None where it must compute, or raise an error.
+        """`beam_search`; None where it must compute, or raise an error.
 
         Shapes: source int [B, S], padded with PAD
         """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitf.config.model import BOS, EOS, PAD
+from minitf.config.model import BOS, EOS
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.greedy import greedy_search
 from minitf.decoding.sampling import SamplingConfig, sample
@@ -94,19 +94,6 @@ def test_search_finds_what_scores_confirm(beam):
     targets = [(*each.tokens, EOS) if each.finished else each.tokens for each in best]
     scored = score_targets(lively, source, targets)
     np.testing.assert_allclose([sum(each) for each in scored], [each.log_probability for each in best], rtol=1e-12)
-
-
-def test_members_may_read_other_sources():
-    model = model_with(source_vocab_size=29, share_embeddings="none", seed=3)
-    other = model_with(share_embeddings="none")
-    members = [InferenceTransformer(other), InferenceTransformer(model)]
-    ensemble = Ensemble(members, [None, lambda source: np.where(source == PAD, PAD, source + 9)])
-    source = sources(4, 6)
-    found = ensemble.decode_step(np.full(2, BOS), ensemble.start_decoding(source))
-    target = np.full((2, 1), BOS)
-    shifted = np.where(source == PAD, PAD, source + 9)
-    expected = (softmax(other(source, target).data[:, 0]) + softmax(model(shifted, target).data[:, 0])) / 2
-    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-9)
 
 
 def test_other_target_vocabularies_are_refused():

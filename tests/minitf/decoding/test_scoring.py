@@ -9,7 +9,7 @@ from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.decoder import InferenceTransformer
 from minitf.translation.attention_weights import alignments, attention_weights
-from tests.helpers.small_model import Lively, model_with, sources
+from tests.helpers.small_model import model_with, sources
 
 pytestmark = pytest.mark.heavy
 
@@ -59,46 +59,7 @@ def test_targets_must_fit():
         score_targets(model, sources(5, 3), [[EOS], []])
 
 
-# ---- Prefixes, limits, penalties ----
-
-
-def test_a_prefix_is_kept_and_counts():
-    model = Lively(model_with(seed=2, spread=0.6))
-    source = sources(5, 2, 8)
-    prefixes = [[7, 9], [], [4, 5, 6]]
-    found = beam_search(model, source, BeamSearchConfig(n_best=3, max_extra_length=9), prefixes)
-    free = beam_search(model, source, BeamSearchConfig(n_best=3, max_extra_length=9))
-    assert found[1] == free[1]
-    for hypotheses, prefix in zip(found, prefixes, strict=True):
-        assert hypotheses
-        for each in hypotheses:
-            assert list(each.tokens[: len(prefix)]) == prefix
-    targets = [ended(best) for best, *_ in found]
-    for (best, *_), forced in zip(found, score_targets(model, source, targets), strict=True):
-        assert sum(forced) == pytest.approx(best.log_probability, rel=1e-9)
-
-
-def test_the_best_translation_forced_as_a_prefix_is_found_again():
-    model = Lively(model_with(seed=2, spread=0.6))
-    source = sources(5, 2, 8)
-    config = BeamSearchConfig(max_extra_length=9)
-    free = beam_search(model, source, config)
-    again = beam_search(model, source, config, [best.tokens[:3] for (best,) in free])
-    for (one,), (other,) in zip(free, again, strict=True):
-        assert other.score >= one.score - 1e-9
-
-
-@pytest.mark.parametrize(
-    ("prefixes", "message"),
-    [
-        ([[5]], "1 prefixes for 2 sentences"),
-        ([[5] * 20, []], "prefix of sentence 0 has 20 tokens"),
-        ([[5, EOS], []], "contains PAD, BOS or EOS"),
-    ],
-)
-def test_impossible_prefixes_are_refused(prefixes, message):
-    with pytest.raises(ValueError, match=message):
-        beam_search(model_with(), sources(5, 2), BeamSearchConfig(max_extra_length=9), prefixes)
+# ---- Limits, penalties ----
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -177,11 +177,6 @@ def test_what_stays_with_the_plain_search(monkeypatch):
     assert InferenceTransformer(model_with()).search(SOURCE, config) is None  # float64
     decoder = InferenceTransformer(lively())
     assert decoder.search(SOURCE, BeamSearchConfig(beam=8)) is None  # 16 candidates of 13 tokens
-    begun = beam_search(decoder, SOURCE[:1], config, prefixes=[[5, 6]])
-    assert begun[0][0].tokens[:2] == (5, 6)
-    chosen = np.array([0, 1, 2, 3, 7, 8])
-    listed = beam_search(decoder, SOURCE[:1], config, shortlist=chosen)
-    assert {*listed[0][0].tokens} <= {7, 8}
     monkeypatch.setattr(search_weights, "MOST_WEIGHTS", decoder.weights_of_a_step - 1)
     assert InferenceTransformer(lively()).search(SOURCE, config) is None
 

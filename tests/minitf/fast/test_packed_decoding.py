@@ -129,8 +129,6 @@ def test_every_kind_of_search(packed, tiny_run):
     search = {"max_extra_length": 5}
     greedy = translator.translate(LINES, beam=1, **search)
     assert translator.translate(LINES, sampling=SamplingConfig(top_k=1), **search) == greedy
-    (begun,) = translator.translate([LINES[0]], ["zehn"], **search)
-    assert begun.startswith("zehn")
     nbest = translator.translate_nbest(LINES, n_best=3, beam=3, **search)
     assert [len(each) for each in nbest] == [3, 1, 3]
     assert translator.align([nbest[0][0]])[0].source[0] == "▁the"

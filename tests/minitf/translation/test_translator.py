@@ -103,12 +103,7 @@ def test_line_ends_in_a_line_or_from_the_model_never_reach_the_output(tiny_vocab
 
 def test_one_line_has_one_translation(copier):
     assert copier.translate("the cat") == "the cat"
-    assert copier.translate("the cat", "the") == "the cat"
     assert copier.translate("") == ""
-    with pytest.raises(TypeError, match="prefixes is a list, and lines a single string"):
-        copier.translate("the cat", ["the"])
-    with pytest.raises(TypeError, match="prefixes is a single string, and lines are several"):
-        copier.translate(["the cat"], "the")
 
 
 def test_a_translator_shows_what_it_is(copier, tiny_run):
