@@ -208,9 +208,6 @@ class Cuda(GpuBackend):
 
     # ---- Layer normalisation ----
 
-    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
-        return self.dropout_add_layer_norm(x, None, None, 1.0, weight, bias, eps)
-
     def dropout_add_layer_norm(
         self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
     ) -> tuple[Array, Array, Array]:
@@ -233,12 +230,6 @@ class Cuda(GpuBackend):
             normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), self._drop_of(keep),
         )  # fmt: skip
         return y, normalised, inverse_std
-
-    def layer_norm_backward(
-        self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array
-    ) -> tuple[Array, Array, Array]:
-        _, *gradients = self.dropout_add_layer_norm_backward(g_y, normalised, inverse_std, weight, None, 1.0)
-        return tuple(gradients)
 
     def dropout_add_layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
@@ -458,9 +449,6 @@ class Cuda(GpuBackend):
         if kind is None or not x.size:
             return _widened(x)[0].sum(axis=0)
         return self._sum_columns(kind, _contiguous(x))
-
-    def relu_backward(self, g_y: Array, y: Array) -> Array:
-        return self.relu_backward_sum(g_y, y)[0]
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
         kind = self._kind("column_sum", g_y, y)

@@ -28,14 +28,6 @@ Places = Sequence[Any]  # for each of several arrays, memory or None
 NO_PLACES: Places = (None, None, None)
 BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
 
-# ---- Activations in bfloat16, which other devices have ----
-
-
-@entry("numpy")
-def keep_narrow(op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Have an op on the CPU keep rounded activations in 16 bits, if there are any."""
-
-
 # ---- Dropout ----
 
 
@@ -71,15 +63,8 @@ def dropout(x: Array, keep: Array, scale: float) -> Array:
 
 
 @entry("numpy")
-def relu_backward(g_y: Array, y: Array) -> Array:
-    """g_y where y > 0, else 0.  Shapes: g_y [N, D], y [N, D] -> [N, D]"""
-    g_x: Array = cpu.relu_backward_sum(g_y, y)[0]
-    return g_x
-
-
-@entry("numpy")
 def relu_backward_sum(g_y: Array, y: Array) -> tuple[Array, Array]:
-    """`relu_backward`, and the sum of its rows.  Shapes: g_y [N, D], y [N, D] -> [N, D], [D]"""
+    """g_y where y > 0, else 0, and the sum of its rows.  Shapes: g_y [N, D], y [N, D] -> [N, D], [D]"""
     g_x = np.empty(y.shape, g_y.dtype)
     sums: dict[int, Array] = {}  # of each block, by its first row
 
@@ -135,22 +120,13 @@ def _constant(size: int, value: float, dtype: Any) -> Array:
 
 
 @entry("numpy")
-def layer_norm(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
-    """y = (x - mean) / sqrt(variance + eps) · weight + bias, row by row.
-
-    Shapes: x [N, D], weight [D], bias [D] -> y [N, D], x̂ [N, D] (normalised x), 1/σ [N, 1]
-    """
-    found: tuple[Array, Array, Array] = cpu.dropout_add_layer_norm(x, None, None, 1.0, weight, bias, eps)
-    return found
-
-
-@entry("numpy")
 def dropout_add_layer_norm(
     x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """layer_norm(residual + dropout(x)), or without a residual layer_norm(x).
+    """y = (z - mean) / sqrt(variance + eps) · weight + bias, row by row: z = residual + dropout(x), or without one, x.
 
-    Shapes: x [N, D], residual [N, D], keep bool [N, D] or None -> as layer_norm
+    Shapes: x [N, D], residual [N, D] or None, keep bool [N, D] or None, weight [D], bias [D]
+            -> y [N, D], x̂ [N, D] (normalised z), 1/σ [N, 1]
     """
     y, normalised, inverse_std = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype), np.empty((len(x), 1), x.dtype)
 
@@ -178,7 +154,7 @@ def dropout_add_layer_norm(
 
 @entry("numpy")
 def scale_and_shift(normalised: Array, weight: Array, bias: Array) -> Array:
-    """Return the y of `layer_norm` from its x̂.  Shapes: x̂ [N, D], weight [D], bias [D] -> [N, D]"""
+    """Return the y of a layer norm from its x̂.  Shapes: x̂ [N, D], weight [D], bias [D] -> [N, D]"""
     y = np.empty(normalised.shape, normalised.dtype)
 
     def work(s: slice) -> None:

@@ -20,7 +20,7 @@ from autograd.fast.recomputed import Recomputable
 from autograd.fast.reduced import all_in_precision_of, in_precision_of
 from autograd.fast.table import Kernels, kernels_on
 from autograd.modes import state
-from autograd.ops import fused, nn, shape
+from autograd.ops import fused, nn
 from autograd.ops.nn import rows_of
 from autograd.random import Mask
 from autograd.tensor import split
@@ -90,57 +90,6 @@ def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
     return keep
 
 
-# ---- Views: they can be recomputed of a recomputed input ----
-
-
-class Reshape(FastOp, shape.Reshape):
-    """y = x with another shape: a view, which can be recomputed from a recomputed input"""
-
-    recomputes_from = "input"
-
-    @classmethod
-    def takes(cls, backend, arrays, parameters):
-        return backend is CPU
-
-    def forward(self, x, *, shape):
-        self.shape = x.shape
-        return x.reshape(shape)
-
-    def recompute(self, x):
-        """The output, as the forward pass gives it."""
-        return x.reshape(self.output_specs[0][0])
-
-    def read_by_plain(self):
-        return None, None
-
-    def backward(self, g_y):
-        return g_y.reshape(self.shape)
-
-
-class SwapAxes(FastOp, shape.SwapAxes):
-    """y = x with two axes exchanged: a view, which can be recomputed from a recomputed input"""
-
-    recomputes_from = "input"
-
-    @classmethod
-    def takes(cls, backend, arrays, parameters):
-        return backend is CPU
-
-    def forward(self, x, *, axis1, axis2):
-        self.axes = axis1, axis2
-        return self.recompute(x)
-
-    def recompute(self, x):
-        """The output, as the forward pass gives it."""
-        return self.xp.swapaxes(x, *self.axes)
-
-    def read_by_plain(self):
-        return None, None
-
-    def backward(self, g_y):
-        return g_y.swapaxes(*self.axes)
-
-
 # ---- Products: as few and as large BLAS calls as the shapes allow ----
 
 
@@ -204,10 +153,8 @@ class Linear(FastOp, nn.Linear):
         for y in after_relu[:1]:  # one or none
             if g_y is self.masked:
                 g_bias, self.masked, self.masked_sum = self.masked_sum, None, None
-            elif needs_bias:
-                g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
             else:
-                g_rows = self.kernels.relu_backward(g_rows, rows_of(y))
+                g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
@@ -242,7 +189,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     Gradients of results of `LinearHeads` are written where its backward pass reads them.
     """
 
-    recomputes_from = "saved"
+    recomputes = True
     narrow = (0, 1, 2, 4)
 
     @classmethod
@@ -347,7 +294,7 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
 class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
     """Saves: keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x"""
 
-    recomputes_from = "saved"
+    recomputes = True
     narrow = (2,)
 
     def forward(self, x, residual, weight, bias, *, drop, eps):
@@ -521,7 +468,8 @@ class LayerNorm(FastOp, nn.LayerNorm):
     """Saves: x̂ = (x - mean) / σ, 1/σ and the weight; not x and its mean"""
 
     def forward(self, x, weight, bias, *, eps):
-        y, normalised, inverse_std = self.kernels.layer_norm(rows_of(x), weight, bias, eps)
+        rows = rows_of(x)
+        y, normalised, inverse_std = self.kernels.dropout_add_layer_norm(rows, None, None, 1.0, weight, bias, eps)
         self.save(normalised, inverse_std, weight)
         return y.reshape(x.shape)
 
@@ -531,13 +479,13 @@ class LayerNorm(FastOp, nn.LayerNorm):
     def backward(self, g_y):
         normalised, inverse_std, weight = self.saved
         g_rows = g_y.reshape(normalised.shape)  # [N, D]
-        g_x, g_weight, g_bias = self.kernels.layer_norm_backward(g_rows, normalised, inverse_std, weight)
+        g_x, _, g_weight, g_bias = self.kernels.dropout_add_layer_norm_backward(
+            g_rows, normalised, inverse_std, weight, None, 1.0
+        )
         return g_x.reshape(g_y.shape), g_weight, g_bias
 
 
 IMPLEMENTATIONS: dict[type[Op], type[FastOp]] = {
-    shape.Reshape: Reshape,
-    shape.SwapAxes: SwapAxes,
     nn.Linear: Linear,
     nn.ScaledDotProductAttention: ScaledDotProductAttention,
     nn.Dropout: Dropout,

@@ -2,7 +2,8 @@
 
 An op may keep a large input that the op before can compute again cheaply, to the same bits, from what it keeps anyway:
 the output of a layer norm from the normalised rows, that of attention from its weights.  The node then keeps a
-`RecomputedArray` in place of the array.  Activations that are rounded to bfloat16 are kept in 16 bits: see narrow.py.
+`RecomputedArray` in place of the array.  Activations that `--precision bf16` has rounded to bfloat16 on a CPU are kept
+in 16 bits, as a `NarrowArray`: the same numbers come back, to the bit.
 """
 
 from __future__ import annotations
@@ -11,25 +12,29 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from autograd import safety
 from autograd.backend import CPU
 from autograd.engine import Op
 from autograd.observers import Observer
+from autograd.ops import shape
 
 Array = Any
 
 LARGE_BYTES = 4 << 20  # smaller outputs are kept: they do not fill a memory, and time is dearer
 LONGEST = 4  # ops from one that computes its output again from what it saved, through views of it
+NARROW_BYTES = 1 << 20  # smaller activations are kept as they are, which gives the same bits
+VIEWS = (shape.Reshape, shape.SwapAxes)  # which are recomputed from a recomputed input
 
 
 class Recomputable:
     """Mixin of ops that can compute their output again, by a method `recompute`, or keep less of what they save."""
 
-    recomputes_from = ""  # "saved", what the op saved; of a view, its "input"
-    recompute_depth = 0  # ops from one that computes its large output again from what it saved; 0 if there is none
-    packed_output: weakref.ref[PackedArray] | None = None  # what all ops that would keep the output keep
+    recomputes = False  # whether `recompute` has the output from what the op saved
     narrow: tuple[int, ...] = ()  # places in `saved` of activations, which may be kept in 16 bits
     factors_alone = False  # whether they are read as factors of products and by their sign alone, so if rounded, too
+    kernels: Any
 
     @property
     def saved_factors(self) -> tuple[Any, ...]:
@@ -39,31 +44,16 @@ class Recomputable:
             op._saved(op)
         if isinstance(op._saved, tuple) or not op.kernels.in_bfloat16:
             return op.saved
-        return tuple([a.factor() if isinstance(a, PackedArray) else a for a in op._saved.saved])
+        return tuple([a.kept if type(a) is NarrowArray else _unpacked(a) for a in op._saved.saved])
 
 
-class PackedArray:
-    """The stand-in that a node keeps in the place of an array."""
-
-    __slots__ = ("__weakref__",)
-    kept: Array  # the array that it keeps itself, if any
-
-    def unpack(self) -> Array:
-        """Return the array."""
-        raise NotImplementedError
-
-    def factor(self) -> Array:
-        """Return the array for a product, which also takes the bits of bfloat16 as uint16."""
-        return self.unpack()
-
-
-class RecomputedArray(PackedArray):
+class RecomputedArray:
     """The output of an op, computed when it is first needed; all ops that would keep it share one object.
 
     before: of an op that makes a view, that of its input
     """
 
-    __slots__ = ("before", "op", "saved", "since", "value")
+    __slots__ = ("__weakref__", "before", "op", "saved", "since", "value")
 
     def __init__(self, op: Op, before: RecomputedArray | None):
         self.op: Any = op
@@ -74,13 +64,28 @@ class RecomputedArray(PackedArray):
     def unpack(self) -> Array:
         """Return the output."""
         if self.value is None:
-            arrays = [a for a in self.saved if hasattr(a, "dtype")]
-            safety.require_unchanged(arrays, self.since, self.op)
-            inputs = _unpacked(self.saved) if self.before is None else (self.before.unpack(),)
-            self.value = self.op.recompute(*inputs)
+            if self.before is not None:
+                self.value = self.op.forward(self.op.xp, self.before.unpack(), **self.op.parameters)
+            else:
+                safety.require_unchanged([a for a in self.saved if hasattr(a, "dtype")], self.since, self.op)
+                self.value = self.op.recompute(*map(_unpacked, self.saved))
             self.op = self.before = None
             self.saved = ()
         return self.value
+
+
+class NarrowArray:
+    """An array of float32 in half the bytes; all ops that keep the output of an op share one object."""
+
+    __slots__ = ("__weakref__", "is_exact", "kept", "kernels", "since")
+
+    def __init__(self, a: Array, kernels: Any):
+        self.kept, self.is_exact = kernels.narrowed(a)
+        self.kernels, self.since = kernels, safety.now()
+
+    def unpack(self) -> Array:
+        """Return the array."""
+        return self.kernels.widened(self.kept)
 
 
 class PackedSaved:
@@ -92,42 +97,41 @@ class PackedSaved:
     @property
     def kept(self) -> tuple[Any, ...]:
         """The arrays that are kept meanwhile."""
-        return tuple(
-            [a.kept if isinstance(a, PackedArray) else a for a in self.saved if type(a) is not RecomputedArray]
-        )
+        return tuple([a.kept if type(a) is NarrowArray else a for a in self.saved if type(a) is not RecomputedArray])
 
     def __call__(self, op: Any) -> None:
-        op._saved = _unpacked(self.saved)
+        op._saved = tuple([_unpacked(a) for a in self.saved])
 
 
-def _unpacked(saved: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([a.unpack() if isinstance(a, PackedArray) else a for a in saved])
+def _unpacked(a: Any) -> Any:
+    return a.unpack() if isinstance(a, (RecomputedArray, NarrowArray)) else a
 
 
 class RecomputedOutputs(Observer):
     """Has ops on the CPU keep no large input that the op before can compute again, nor activations in 32 bits.
 
-    Outputs smaller than `LARGE_BYTES` are kept, and views of more than `LONGEST` ops.
+    Outputs smaller than `LARGE_BYTES` are kept, and views of more than `LONGEST` ops.  Of a node whose output can be
+    computed again, `recompute_depth` counts the ops from one that does so from what it saved, and `packed_output`
+    refers to what all ops that would keep the output keep.
     """
 
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         for edge in op._edges:
-            if isinstance(edge, Recomputable) and edge.recompute_depth:
+            if getattr(edge, "recompute_depth", 0):
                 _keep_less_of_inputs(op, inputs)
                 break
-        can_keep_less = isinstance(op, Recomputable)
-        if can_keep_less and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
+        if isinstance(op, Recomputable) and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
             # otherwise `checkpoint`, which keeps nothing, would run its function again at once
-            if op.recomputes_from == "saved" and outputs[0].data.nbytes >= LARGE_BYTES:
+            if op.recomputes and outputs[0].data.nbytes >= LARGE_BYTES:
                 op.recompute_depth = 1
-            if op.narrow:
-                op.kernels.keep_narrow(op, inputs, outputs)
+            if op.narrow and op.kernels.in_bfloat16:
+                _keep_narrow(op, inputs, outputs)
 
 
 def _keep_less_of_inputs(op: Any, inputs: Sequence[Any]) -> None:
     for x, edge in zip(inputs, op._edges, strict=True):
-        if isinstance(edge, Recomputable) and 0 < edge.recompute_depth < LONGEST:
-            if isinstance(op, Recomputable) and op.recomputes_from == "input":
+        if 0 < getattr(edge, "recompute_depth", 0) < LONGEST:
+            if isinstance(op, VIEWS):
                 op.recompute_depth = edge.recompute_depth + 1
             if isinstance(op._saved, tuple):
                 saved = [_output_of(edge) if a is x.data else a for a in op._saved]
@@ -137,8 +141,38 @@ def _keep_less_of_inputs(op: Any, inputs: Sequence[Any]) -> None:
 
 def _output_of(op: Any) -> RecomputedArray:
     """Return what ops save in place of the output of `op`, which refers to it weakly, so that there is no cycle."""
-    shared = op.packed_output and op.packed_output()
+    shared = _packed_output(op)
     if type(shared) is not RecomputedArray:
         shared = RecomputedArray(op, _output_of(op._edges[0]) if op.recompute_depth > 1 else None)
         op.packed_output = weakref.ref(shared)
     return shared
+
+
+def _packed_output(op: Any) -> RecomputedArray | NarrowArray | None:
+    return op.packed_output() if hasattr(op, "packed_output") else None
+
+
+def _keep_narrow(op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Have an op keep large activations in 16 bits, in the places of what it saves that `op.narrow` names."""
+    saved = list(op._saved.saved if isinstance(op._saved, PackedSaved) else op._saved)
+    made_by = [*zip(inputs, op._edges, strict=True), (outputs[0], op)]
+    for place in op.narrow:
+        a = saved[place] if place < len(saved) else None
+        if isinstance(a, np.ndarray) and a.dtype == np.float32 and a.nbytes >= NARROW_BYTES:
+            maker = next((node for x, node in made_by if getattr(x, "data", None) is a), None)
+            narrow = _narrow_output(maker, a, op.kernels)
+            if narrow.is_exact or op.factors_alone:
+                saved[place] = narrow
+    if any(type(a) is NarrowArray for a in saved):
+        op._saved = PackedSaved(saved)
+
+
+def _narrow_output(maker: Any, a: Array, kernels: Any) -> NarrowArray:
+    """Return the `NarrowArray` of the output of `maker`: the one made before, unless the array was changed since."""
+    if not isinstance(maker, Recomputable):
+        return NarrowArray(a, kernels)
+    found = _packed_output(maker)
+    if type(found) is not NarrowArray or safety.last_change(a) > found.since:
+        found = NarrowArray(a, kernels)
+        maker.packed_output = weakref.ref(found)  # type: ignore[attr-defined]
+    return found

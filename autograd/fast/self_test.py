@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,9 @@ def run(gpu: Any, kind: str, dtype: Any, wide: Any) -> None:
 
 def _fault(check: Callable[..., Any], gpu: Any, dtype: Any, wide: Any, tolerance: float) -> str | None:
     try:
-        for ours, exact in check(gpu, _Arrays(gpu, dtype, wide)):
-            off = np.abs(gpu.to_host(ours).astype(np.float64) - exact).max() / np.abs(exact).max()
+        ours, exact = check(gpu, _Arrays(gpu, dtype, wide)), check(EXACT, _Arrays(None, dtype, wide))
+        for a, b in zip(ours, exact, strict=True):
+            off = np.abs(np.asarray(gpu.to_host(gpu.asarray(a)), np.float64) - b).max() / np.abs(b).max()
             if not off <= tolerance:
                 return f"off by {off:.2g} of the largest number"
     except Exception as error:  # whatever it is, it is not the result
@@ -56,207 +57,147 @@ def _fault(check: Callable[..., Any], gpu: Any, dtype: Any, wide: Any, tolerance
 
 
 class _Arrays:
-    """Random numbers that `dtype` holds exactly: on the GPU, and in float64 on the host."""
+    """Random numbers that `dtype` holds exactly: on a GPU, or the same in float64 on the host."""
 
     def __init__(self, gpu: Any, dtype: Any, wide: Any):
-        self.gpu, self.dtype, self.wide = gpu, dtype, wide
-        self.rng = np.random.default_rng(0)
+        self.gpu, self.dtype, self.rng = gpu, dtype, np.random.default_rng(0)
+        self.result, self.wide = (None, None) if gpu is None else (dtype, np.dtype(wide))  # None: float64
+        self._wide = wide
 
-    def __call__(self, *shape: int, dtype: Any = None) -> tuple[Array, np.ndarray]:
-        host = self.rng.standard_normal(shape).astype(dtype or self.dtype)
-        return self.gpu.asarray(host), host.astype(np.float64)
+    def __call__(self, *shape: int, wide: bool = False) -> Array:
+        host = self.rng.standard_normal(shape).astype(self._wide if wide else self.dtype)
+        return host.astype(np.float64) if self.gpu is None else self.gpu.asarray(host)
 
-    def indices(self, below: int, *shape: int) -> tuple[Array, np.ndarray]:
-        host = self.rng.integers(0, below, shape).astype(np.int32)
-        return self.gpu.asarray(host), host
+    def indices(self, below: int, *shape: int) -> Array:
+        return self.given(self.rng.integers(0, below, shape).astype(np.int32))
 
-
-Results = Iterator[tuple[Array, np.ndarray]]
-
-
-def _mask(*shape: int) -> random.Mask:
-    return random.Mask(seed=1, step=2, site=3, shape=shape, first_row=1, drop_below=20_000)
+    def given(self, host: Array) -> Array:
+        return host if self.gpu is None else self.gpu.asarray(host)
 
 
-def _product(gpu: Any, give: _Arrays) -> Results:
-    (a, exact_a), (b, exact_b) = give(37, 72), give(72, 40)
-    yield gpu.product(a, b), exact_a @ exact_b
-    yield gpu.product(a, b, give.wide), exact_a @ exact_b
+Check = Callable[[Any, _Arrays], Any]
+"""(kernels, arrays) -> arrays that the kernels compute: those of a GPU, and EXACT"""
 
 
-def _bias(gpu: Any, give: _Arrays, relu: bool = False) -> Results:
-    (x, exact_x), (w, exact_w), (b, exact_b) = give(37, 72), give(40, 72), give(40)
-    yield gpu.linear(x, w, b, relu), EXACT.linear(exact_x, exact_w, exact_b, relu)
+def _mask(kernels: Any, *shape: int, step: int = 2) -> tuple[Any, float]:
+    """A dropout mask as the kernels take it, and its scale."""
+    mask = random.Mask(seed=1, step=step, site=3, shape=shape, first_row=1, drop_below=20_000)
+    return kernels.draw(mask, shape), mask.scale
 
 
-def _bias_gradient(gpu: Any, give: _Arrays) -> Results:
-    (g, exact_g), (x, exact_x) = give(64, 40), give(64, 72)
-    found = gpu.linear_gradients(g, None, x, np.dtype(give.wide), True)
-    yield from zip(found[1:], EXACT.linear_gradients(exact_g, None, exact_x, None, True)[1:], strict=True)
-
-
-def _relu_mask(gpu: Any, give: _Arrays) -> Results:
+def _relu_mask(kernels: Any, give: _Arrays) -> Any:
     """ReLU, and the gradient before it in the product after it."""
-    (x, exact_x), (w, exact_w), (b, exact_b) = give(37, 72), give(40, 72), give(40)
-    (g, exact_g), (v, exact_v) = give(37, 24), give(24, 40)
-    y, mask = gpu.linear_relu(x, w, b)
-    exact = EXACT.linear(exact_x, exact_w, exact_b, True)
-    yield y, exact
-    g_y = None if mask is None else gpu.masked_product(g, v, mask)[0]
-    if g_y is not None:
-        yield g_y, EXACT.relu_backward(exact_g @ exact_v, exact)
+    y, mask = kernels.linear_relu(give(37, 72), give(40, 72), give(40))
+    g, w = give(37, 24), give(24, 40)
+    g_y = None if mask is None else kernels.masked_product(g, w, mask)[0]
+    return [y, kernels.relu_backward_sum(kernels.product(g, w), y)[0] if g_y is None else g_y]
 
 
-def _bias_kernel(gpu: Any, give: _Arrays) -> Results:
-    """Add a bias by a kernel, without the epilogues that would do the same."""
-    (x, exact_x), (w, exact_w), (b, exact_b) = give(37, 72), give(40, 72), give(40, dtype=give.wide)
-    wrong = gpu.wrong
-    gpu.wrong = wrong | {"BIAS", "RELU_BIAS"}
+def _bias_kernel(kernels: Any, give: _Arrays) -> Any:
+    """A bias in float32 beside bfloat16, or where no product adds it."""
+    x, w, b = give(37, 72), give(40, 72), give(40, wide=True)
+    if give.gpu is None:
+        return [kernels.linear(x, w, b, True)]
+    wrong = kernels.wrong
+    kernels.wrong = wrong | {"BIAS", "RELU_BIAS"}
     try:
-        y = gpu.linear(x, w, b, True)
+        return [kernels.linear(x, w, b, True)]
     finally:
-        gpu.wrong = wrong
-    yield y, EXACT.linear(exact_x, exact_w, exact_b, True)
+        kernels.wrong = wrong
 
 
-def _dropout(gpu: Any, give: _Arrays) -> Results:
-    x, exact = give(37, 41)
-    mask = _mask(37, 41)
-    yield gpu.dropout(x, mask, mask.scale), EXACT.dropout(exact, mask.array(), mask.scale)
-
-
-def _layer_norm(gpu: Any, give: _Arrays) -> Results:
+def _layer_norm(kernels: Any, give: _Arrays) -> Any:
+    results: list[Array] = []
     for width in (40, 512):
-        (x, exact_x), (r, exact_r) = give(37, width), give(37, width)
-        (w, exact_w), (b, exact_b) = give(width, dtype=give.wide), give(width, dtype=give.wide)
-        mask = _mask(37, width)
-        found = gpu.dropout_add_layer_norm(x, r, mask, mask.scale, w, b, 1e-6)
-        exact = EXACT.dropout_add_layer_norm(exact_x, exact_r, mask.array(), mask.scale, exact_w, exact_b, 1e-6)
-        yield from zip(found, exact, strict=True)
+        rows, norm = (give(37, width), give(37, width)), (give(width, wide=True), give(width, wide=True))
+        results += kernels.dropout_add_layer_norm(*rows, *_mask(kernels, 37, width), *norm, 1e-6)
+    return results
 
 
-def _layer_norm_backward(gpu: Any, give: _Arrays) -> Results:
+def _layer_norm_backward(kernels: Any, give: _Arrays) -> Any:
+    results: list[Array] = []
     for width in (40, 512):
-        (g, exact_g), (n, exact_n), (w, exact_w) = give(37, width), give(37, width), give(width, dtype=give.wide)
-        s, exact_s = give(37, 1, dtype=give.wide)
-        mask = _mask(37, width)
-        found = gpu.dropout_add_layer_norm_backward(g, n, s, w, mask, mask.scale)
-        exact = EXACT.dropout_add_layer_norm_backward(exact_g, exact_n, exact_s, exact_w, mask.array(), mask.scale)
-        yield from zip(found, exact, strict=True)
+        rows, norm = (give(37, width), give(37, width)), (give(37, 1, wide=True), give(width, wide=True))
+        results += kernels.dropout_add_layer_norm_backward(*rows, *norm, *_mask(kernels, 37, width))
+    return results
 
 
-def _embedding(gpu: Any, give: _Arrays) -> Results:
-    (w, exact_w), (i, exact_i), mask = give(50, 40, dtype=give.wide), give.indices(50, 6, 7), _mask(6, 7, 40)
-    exact = EXACT.embedding(exact_w, exact_i, None, 2.0, mask.array(), mask.scale)
-    yield gpu.embedding(w, i, None, 2.0, mask, mask.scale, give.dtype), exact
+def _embedding_backward(kernels: Any, give: _Arrays) -> Any:
+    g, indices, (keep, scale) = give(99, 40), give.indices(5, 99), _mask(kernels, 99, 40)
+    if give.gpu is None:
+        g, keep = kernels.dropout(g, keep, scale), None  # which a GPU draws where it adds
+    return [kernels.embedding_backward(g, indices, 7, 1.5, keep)]
 
 
-def _embedding_backward(gpu: Any, give: _Arrays) -> Results:
-    (g, exact_g), (i, exact_i), mask = give(99, 40), give.indices(5, 99), _mask(99, 40)
-    kept = EXACT.dropout(exact_g, mask.array(), mask.scale)
-    yield gpu.embedding_backward(g, i, 7, 1.5, mask), EXACT.embedding_backward(kept, exact_i, 7, 1.5)
-
-
-def _column_sum(gpu: Any, give: _Arrays) -> Results:
-    (g, exact_g), (y, exact_y) = give(200, 40), give(200, 40)
-    yield gpu.sum_rows(g), EXACT.sum_rows(exact_g)
-    yield from zip(gpu.relu_backward_sum(g, y), EXACT.relu_backward_sum(exact_g, exact_y), strict=True)
-
-
-def _attention(gpu: Any, give: _Arrays) -> Results:
+def _attention(kernels: Any, give: _Arrays) -> Any:
     """More than a tile of queries and of keys; the last keys are padding."""
-    (q, exact_q), (k, exact_k), (v, exact_v), (g, exact_g) = (give(1, 2, 70, 64) for _ in range(4))
-    keep = np.tri(70, dtype=bool) & (np.arange(70) < 68)
-    mask, given = _mask(1, 2, 70, 70), gpu.asarray(keep)
-    found, kept = gpu.attention(q, k, v, given, mask, mask.scale, 0.125)
-    exact, exact_kept = EXACT.attention(exact_q, exact_k, exact_v, keep, mask.array(), mask.scale, 0.125)
-    yield found, exact
-    yield from zip(
-        gpu.attention_backward(g, q, k, v, kept, mask, mask.scale, 0.125),
-        EXACT.attention_backward(exact_g, exact_q, exact_k, exact_v, exact_kept, mask.array(), mask.scale, 0.125),
-        strict=True,
-    )
+    *inputs, g = (give(1, 2, 70, 64) for _ in range(4))
+    keep, mask = give.given(np.tri(70, dtype=bool) & (np.arange(70) < 68)), _mask(kernels, 1, 2, 70, 70)
+    y, kept = kernels.attention(*inputs, keep, *mask, 0.125)
+    return [y, *kernels.attention_backward(g, *inputs, kept, *mask, 0.125)]
 
 
-def _cross_entropy(gpu: Any, give: _Arrays) -> Results:
-    (x, exact_x), (w, exact_w), (t, exact_t) = give(37, 40), give(300, 40), give.indices(300, 37)
-    (f, exact_f), counted = give(37, dtype=give.wide), np.arange(37) % 5 > 0
-    everything = (True, True, False)
-    found = gpu.linear_cross_entropy(x, w, None, t, gpu.asarray(counted), f, everything, label_smoothing=0.1)
-    exact = EXACT.linear_cross_entropy(
-        exact_x, exact_w, None, exact_t, counted, exact_f, everything, label_smoothing=0.1
-    )
-    yield from zip(found[:3], exact[:3], strict=True)
+def _cross_entropy(kernels: Any, give: _Arrays) -> Any:
+    x, weight, targets, factors = give(37, 40), give(300, 40), give.indices(300, 37), give(37, wide=True)
+    counted, wanted = give.given(np.arange(37) % 5 > 0), (True, True, False)
+    return kernels.linear_cross_entropy(x, weight, None, targets, counted, factors, wanted, label_smoothing=0.1)[:3]
 
 
-def _adam(gpu: Any, give: _Arrays) -> Results:
-    (p, exact_p), (g, exact_g), (m, exact_m), (v, exact_v) = (give(30, 40, dtype=give.wide) for _ in range(4))
-    v, exact_v = abs(v), abs(exact_v)
-    copy = None if give.dtype == give.wide else gpu.xp.zeros((30, 40), give.dtype)
+def _gather(kernels: Any, give: _Arrays) -> Any:
+    sums, written = give(30, 40, wide=True), give(30, 40, wide=True)
+    kernels.gather_([(sums, give(30, 40, wide=True), True), (written, give(30, 40, wide=True), False)])
+    return [sums, written]
+
+
+def _adam(kernels: Any, give: _Arrays) -> Any:
+    p, g, m, v = (give(30, 40, wide=True) for _ in range(4))
+    v = abs(v)
+    copy = kernels.xp.zeros((30, 40), give.dtype) if give.gpu and give.dtype != give.wide else None
     settings = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.98, "eps": 1e-9, "gradient_scale": 0.5}
-    gpu.adam_all_([(p, g, m, v, copy)], **settings)
-    EXACT.adam_all_([(exact_p, exact_g, exact_m, exact_v, None)], **settings)
-    yield from ((p, exact_p), (m, exact_m), (v, exact_v), (p if copy is None else copy, exact_p))
+    kernels.adam_all_([(p, g, m, v, copy)], **settings)
+    return [p, m, v, p if copy is None else copy]
 
 
-def _gather(gpu: Any, give: _Arrays) -> Results:
-    (p, exact_p), (g, exact_g), (q, _) = (give(30, 40, dtype=give.wide) for _ in range(3))
-    gpu.gather_([(p, g, True), (q, g, False)])
-    yield from ((p, exact_p + exact_g), (q, exact_g))
-
-
-def _squares(gpu: Any, give: _Arrays) -> Results:
-    (a, exact_a), (b, exact_b) = give(300, 300, dtype=give.wide), give(7, dtype=give.wide)
-    yield gpu.squared_norm([a, b]), np.asarray((exact_a**2).sum() + (exact_b**2).sum())
-
-
-def _top_tokens(gpu: Any, give: _Arrays) -> Results:
-    x, exact = give(5, 300, dtype=give.wide)
-    barred = np.arange(300) < 3
-    ids, values, total = gpu.top_tokens(x, gpu.asarray(barred), 4)
-    for ours, theirs in zip((ids, values, total), EXACT.top_tokens(exact, barred, 4), strict=True):
-        yield gpu.asarray(ours), theirs
-
-
-def _graphs(gpu: Any, give: _Arrays) -> Results:
+def _graphs(kernels: Any, give: _Arrays) -> Any:
     """A product and a mask, captured in one step and repeated in another."""
-    if not gpu.uses_epilogues:  # and therefore no graphs
-        return
-    (x, exact_x), (w, exact_w) = give(37, 41), give(41, 40)
-    mask, graphs = _mask(37, 41), CudaGraphs(gpu)
+    x, w = give(37, 41), give(41, 40)
 
-    def compute() -> Array:
-        return gpu.product(gpu.dropout(x, mask, mask.scale), w)
+    def compute(step: int) -> Array:
+        return kernels.product(kernels.dropout(x, *_mask(kernels, 37, 41, step=step)), w)
 
-    compute()
-    graph = graphs.capture(compute, mask.step)
-    for step in (5, mask.step):
-        kept = random.Mask(mask.seed, step, mask.site, mask.shape, mask.first_row, mask.drop_below).array()
-        yield graphs.repeat(graph, step), EXACT.product(EXACT.dropout(exact_x, kept, mask.scale), exact_w)
+    if give.gpu is None or not kernels.uses_epilogues:  # and therefore no graphs
+        return [compute(5), compute(2)]
+    graphs = CudaGraphs(kernels)
+    compute(2)
+    graph = graphs.capture(lambda: compute(2), 2)
+    return [graphs.repeat(graph, step).copy() for step in (5, 2)]
 
 
-CHECKS: dict[str, Callable[[Any, _Arrays], Results]] = {  # what others are made of comes first
-    "products": _product,
-    "dropout": _dropout,
-    "column_sum": _column_sum,
+CHECKS: dict[str, Check] = {  # what others are made of comes first
+    "products": lambda k, give: [k.product(give(37, 72), give(72, 40), *([give.wide] if give.gpu else []))],
+    "dropout": lambda k, give: [k.dropout(give(37, 41), *_mask(k, 37, 41))],
+    "column_sum": lambda k, give: [k.sum_rows(give(200, 40)), *k.relu_backward_sum(give(200, 40), give(200, 40))],
     "bias_": _bias_kernel,
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward,
-    "embedding": _embedding,
+    "embedding": lambda k, give: [
+        k.embedding(give(50, 40, wide=True), give.indices(50, 6, 7), None, 2.0, *_mask(k, 6, 7, 40), give.result)
+    ],
     "embedding_backward": _embedding_backward,
     "attention": _attention,
     "cross_entropy": _cross_entropy,
     "adam_": _adam,
     "gather_": _gather,
-    "squares": _squares,
-    "top_tokens": _top_tokens,
-    "BIAS": _bias,
-    "RELU_BIAS": lambda gpu, give: _bias(gpu, give, relu=True),
+    "squares": lambda k, give: [k.squared_norm([give(300, 300, wide=True), give(7, wide=True)])],
+    "top_tokens": lambda k, give: k.top_tokens(give(5, 300, wide=True), give.given(np.arange(300) < 3), 4),
+    "BIAS": lambda k, give: [k.linear(give(37, 72), give(40, 72), give(40))],
+    "RELU_BIAS": lambda k, give: [k.linear(give(37, 72), give(40, 72), give(40), True)],
     "RELU_MASK": _relu_mask,
-    "BIAS_GRADIENT": _bias_gradient,
+    "BIAS_GRADIENT": lambda k, give: k.linear_gradients(give(64, 40), None, give(64, 72), give.wide, True)[1:],
     "CUDA graphs": _graphs,
 }
-REPLACED = {"layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "attention", "cross_entropy"} | {
-    "CUDA graphs"
+REPLACED = {
+    *("layer_norm", "layer_norm_backward", "embedding", "embedding_backward", "attention", "cross_entropy"),
+    "CUDA graphs",
 }
 """The kernels in whose place plain ops run if they compute wrong, and CUDA graphs, without which steps run too."""

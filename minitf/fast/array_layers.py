@@ -86,8 +86,8 @@ class ArrayLayerNorm(LayerNorm):
     kernels: Any
 
     def __call__(self, x: Array) -> Array:
-        y = self.kernels.layer_norm(x.reshape(-1, x.shape[-1]), self.weight.data, self.bias.data, self.eps)[0]
-        return y.reshape(x.shape)
+        rows, settings = x.reshape(-1, x.shape[-1]), (1.0, self.weight.data, self.bias.data, self.eps)
+        return self.kernels.dropout_add_layer_norm(rows, None, None, *settings)[0].reshape(x.shape)
 
 
 class ArrayFeedForward(FeedForward):

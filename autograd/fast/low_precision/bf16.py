@@ -6,7 +6,7 @@ The device "bf16" of the table stands before "numba": `set_precision` enters it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from autograd.fast.compiled import F4, INFINITY, plain
 from autograd.fast.compiled_tiles import linear_of_tiles
 from autograd.fast.low_precision import compiled_bf16, compiled_int8
 from autograd.fast.low_precision.int8 import Int8Weights
-from autograd.fast.low_precision.narrow import keep_narrow as keep_narrow_
 from autograd.fast.low_precision.packed import OUTPUTS, PackedWeights
 from autograd.fast.numpy_products import SERIAL_PRODUCT
 from autograd.fast.table import cpu, entry
@@ -44,12 +43,6 @@ def round_(x: Array) -> Array:
     if plain(x):
         over_elements(compiled_bf16.round_, x.view(np.uint32))
     return x
-
-
-@entry("bf16")
-def keep_narrow(op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Have an op keep rounded activations in 16 bits."""
-    keep_narrow_(op, inputs, outputs, cpu)
 
 
 @entry("bf16")
@@ -119,11 +112,6 @@ def linear(x: Array, weight: Array, bias: Array | None, relu: bool = False, dtyp
 def masked_product(a: Array, b: Array, mask: Array) -> tuple[Array | None, Array | None]:
     g = cpu.product(a, b)
     return g, compiled.relu_backward_sum_(g, mask, g)
-
-
-@entry("bf16", lambda g_y, y: y.dtype == np.uint16)
-def relu_backward(g_y: Array, y: Array) -> Array:
-    return cpu.relu_backward_sum(g_y, cpu.widened(y))[0]
 
 
 # ---- Layers ----

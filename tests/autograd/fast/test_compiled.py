@@ -102,7 +102,7 @@ def test_no_nan_is_lost(strange, width):
     p = np.full((1, 1, 3, width), f4(1 / width))
     moments = others.copy(), others * others
     for call in (
-        lambda b: b.layer_norm(x, weight, bias, 1e-6),
+        lambda b: b.dropout_add_layer_norm(x, None, None, 1.0, weight, bias, 1e-6),
         lambda b: b.dropout_add_layer_norm(others, x, keep, 1.5, weight, bias, 1e-6),
         lambda b: b.layer_norm_backward(x, others, np.ones((3, 1), f4), weight),
         lambda b: softmax(b, x, None),
@@ -161,7 +161,7 @@ def test_a_row_is_computed_alike_among_others():
     x, weight, bias = rng.standard_normal((9, 77)).astype(f4), np.ones(77, f4), np.zeros(77, f4)
     targets = rng.integers(0, 77, 9)
     for call in (
-        lambda rows: COMPILED.layer_norm(x[rows], weight, bias, 1e-6)[0],
+        lambda rows: COMPILED.dropout_add_layer_norm(x[rows], None, None, 1.0, weight, bias, 1e-6)[0],
         lambda rows: COMPILED.cross_entropy_(x[rows].copy(), targets[rows], 0.1)[0],
         lambda rows: softmax(COMPILED, x[rows], None)[0, 0],
     ):
@@ -183,7 +183,7 @@ def test_an_index_outside_reaches_no_memory(index):
 def test_shapes_that_do_not_fit_reach_no_memory():
     rows = np.zeros((3, 4), f4)
     with pytest.raises(ValueError, match="broadcast"):
-        COMPILED.layer_norm(rows, np.ones(5, f4), np.zeros(5, f4), 1e-6)
+        COMPILED.dropout_add_layer_norm(rows, None, None, 1.0, np.ones(5, f4), np.zeros(5, f4), 1e-6)
     with pytest.raises(ValueError, match="mismatch"):
         COMPILED.attention(*np.zeros((2, 1, 1, 3, 4), f4), np.zeros((1, 1, 2, 4), f4), None, None, 1.0, 1.0)
     with pytest.raises(ValueError, match="does not broadcast"):
@@ -200,7 +200,8 @@ PROGRAM = """
 import numpy as np
 from autograd.fast import cpu_kernels, set_kernels
 set_kernels("numba")
-print(cpu_kernels().layer_norm(np.eye(2, 3, dtype="f"), np.ones(3, "f"), np.ones(3, "f"), 0.5)[0].sum())
+norm = cpu_kernels().dropout_add_layer_norm
+print(norm(np.eye(2, 3, dtype="f"), None, None, 1.0, np.ones(3, "f"), np.ones(3, "f"), 0.5)[0].sum())
 """
 
 

@@ -12,7 +12,7 @@ import autograd as ag  # noqa: E402
 from autograd import Tensor, random, safety  # noqa: E402
 from autograd.engine import Op  # noqa: E402
 from autograd.fast import cpu_kernels, recomputed, set_kernels, set_precision, set_threads  # noqa: E402
-from autograd.fast.low_precision import compiled_bf16, narrow  # noqa: E402
+from autograd.fast.low_precision import compiled_bf16  # noqa: E402
 from autograd.fast.low_precision.compiled_bf16 import IS_AVAILABLE, BFloat16Weights  # noqa: E402
 from autograd.observers import Observer, observe  # noqa: E402
 from autograd.recompute import checkpoint  # noqa: E402
@@ -121,7 +121,6 @@ def test_the_product_that_applies_relu_is_the_one_before_it(kind, kernels):
         for found in (kernels.masked_product(g, w, y), kernels.relu_backward_sum(kernels.product(g, w), y)):
             for one, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(kernels.relu_backward(kernels.product(g, w), y), expected[0])
     above = [False, True, False, False, False, True]
     np.testing.assert_array_equal(expected[0][:6, 0] != 0, above)
 
@@ -216,7 +215,7 @@ def test_what_is_not_finite_stays_in_its_row_and_output(kernels):
 @pytest.fixture
 def in_use(kernels, monkeypatch):
     """Kernels that round, which ops on the CPU use, and arrays of any size kept in 16 bits."""
-    monkeypatch.setattr(narrow, "NARROW_BYTES", 0)
+    monkeypatch.setattr(recomputed, "NARROW_BYTES", 0)
     return kernels
 
 
@@ -262,9 +261,9 @@ def gradients_of(how):
 @pytest.mark.parametrize("how", ["in 16 bits", "checkpoint", "computed again"])
 def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_use, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(narrow, "NARROW_BYTES", 1 << 30)
+        patch.setattr(recomputed, "NARROW_BYTES", 1 << 30)
         loss, expected = gradients_of("whole")
-        assert not saved_by(layer_loss(new_leaves()), narrow.NarrowArray)
+        assert not saved_by(layer_loss(new_leaves()), recomputed.NarrowArray)
     if how == "computed again":
         monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
     same_loss, found = gradients_of(how)
@@ -275,7 +274,7 @@ def test_what_is_kept_in_16_bits_gives_the_bits_of_what_is_kept_whole(how, in_us
 
 def test_all_activations_of_a_layer_are_kept_in_16_bits(in_use, monkeypatch):
     monkeypatch.setattr(recomputed, "LARGE_BYTES", 0)
-    kept = saved_by(layer_loss(new_leaves()), narrow.NarrowArray)
+    kept = saved_by(layer_loss(new_leaves()), recomputed.NarrowArray)
     # x, q, k, v and attention weights; normalised rows; what ReLU returned, which two ops keep
     assert len(kept) == 8
     assert len(set(map(id, kept))) == 7
@@ -288,7 +287,7 @@ def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use)
     y = ag.scaled_dot_product_attention(q, k, v)
     saved = y.op._saved.saved
     assert saved[0] is q.data
-    assert [type(a) is narrow.NarrowArray for a in saved] == [False, True, False, False, True]
+    assert [type(a) is recomputed.NarrowArray for a in saved] == [False, True, False, False, True]
     halved = (k.data.nbytes + saved[4].array().nbytes) / 2
     assert sum(a.nbytes for a in y.op.saved_arrays if a is not None) == q.data.nbytes + v.data.nbytes + halved
 
@@ -320,7 +319,7 @@ def test_a_second_run_of_checkpoint_keeps_activations_in_16_bits(in_use, monkeyp
 
     class Count(Observer):
         def after_backward(self, op, g_inputs):
-            kept.append(len(saved_by(loss, narrow.NarrowArray)))
+            kept.append(len(saved_by(loss, recomputed.NarrowArray)))
 
     with observe(Count()):
         loss.backward()

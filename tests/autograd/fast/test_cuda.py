@@ -158,8 +158,8 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
     normalised, inverse_std, weight = normal(rng, 2100, 3, dtype=dtype), rng.random((2100, 1)).astype(dtype), x[0, :3]
     args = x[:, :9].reshape(2100, 3).copy(), normalised, inverse_std, weight
     for _ in range(2):  # the second launch finds no trace of the first
-        ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
-        assert_close(ours, NUMPY.layer_norm_backward(*args), 1000 * tolerance_of(dtype))
+        ours = backend.dropout_add_layer_norm_backward(*[backend.asarray(a) for a in args], None, 1.0)
+        assert_close(ours, NUMPY.dropout_add_layer_norm_backward(*args, None, 1.0), 1000 * tolerance_of(dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
@@ -184,7 +184,10 @@ def test_gradients_of_parameters_are_no_views(backend: Any) -> None:
     rng = np.random.default_rng(0)
     g_y = backend.asarray(normal(rng, 300, 33))
     inverse_std, weight = (backend.asarray(normal(rng, *shape)) for shape in ((300, 1), (33,)))
-    found = [backend.sum_rows(g_y), *backend.layer_norm_backward(g_y, g_y, inverse_std, weight)[1:]]
+    found = [
+        backend.sum_rows(g_y),
+        *backend.dropout_add_layer_norm_backward(g_y, g_y, inverse_std, weight, None, 1.0)[2:],
+    ]
     assert [(a.base, a.shape, a.flags.c_contiguous) for a in found] == [(None, (33,), True)] * 3
     assert backend.causal_mask(3, 5) is backend.causal_mask(3, 5)
     np.testing.assert_array_equal(backend.causal_mask(3, 5).get(), np.tri(3, 5, dtype=bool))
@@ -197,8 +200,8 @@ def test_wide_rows_are_normalised_by_kernels(backend: Any, order: None, dtype: A
     rng = np.random.default_rng(0)
     g_y, normalised = normal(rng, 9, width, dtype=dtype), normal(rng, 9, width, dtype=dtype)
     args = g_y, normalised, rng.random((9, 1)).astype(dtype), normal(rng, width, dtype=dtype)
-    ours = backend.layer_norm_backward(*[backend.asarray(a) for a in args])
-    assert_close(ours, NUMPY.layer_norm_backward(*args), 100 * tolerance_of(dtype))
+    ours = backend.dropout_add_layer_norm_backward(*[backend.asarray(a) for a in args], None, 1.0)
+    assert_close(ours, NUMPY.dropout_add_layer_norm_backward(*args, None, 1.0), 100 * tolerance_of(dtype))
     assert backend.launched[0].startswith("layer_norm_backward<")
 
 
