@@ -16,7 +16,7 @@ from autograd.fast import numpy_layers
 from autograd.fast.numpy_products import FEW_INPUTS, FEW_ROWS, SERIAL_PRODUCT
 from autograd.fast.numpy_products import prefers_contiguous as numpy_prefers_contiguous
 from autograd.fast.table import entry
-from autograd.fast.threads import in_order, over_elements, run_blocks, spread, thread_count
+from autograd.fast.threads import in_order, run_blocks, spread, thread_count
 
 Array = Any
 f4, F4 = np.float32, np.dtype(np.float32)
@@ -45,19 +45,7 @@ def within(indices: Array, size: int) -> bool:
     return bool(indices.size) and indices.min() >= 0 and indices.max() < size
 
 
-def _kept(x: Array, keep: Array, *_: Any) -> bool:
-    """x contiguous float32, and a contiguous mask of its shape."""
-    return plain(x) and keep.shape == x.shape and keep.flags.c_contiguous
-
-
 # ---- Elements ----
-
-
-@entry("numba", _kept)
-def dropout(x: Array, keep: Array, scale: float) -> Array:
-    y = np.empty(x.shape, f4)
-    over_elements(lambda x, keep, y: kernels.dropout(x, keep, f4(scale), y), x, keep, y)
-    return y
 
 
 def _biased(y: Array, bias: Array | None, relu: bool) -> bool:
@@ -270,13 +258,6 @@ def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:
     )
 
 
-@entry("numba", _kept)
-def dropped_weights(block: Array, keep: Array, scale: float) -> Array:
-    y = np.empty(block.shape, f4)
-    kernels.dropout(block.reshape(-1), keep.reshape(-1), f4(scale), y.reshape(-1))
-    return y
-
-
 def _of_weights(g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> bool:
     """Contiguous float32 of one shape."""
     return alike(g, p) and (keep is None or keep.shape == p.shape)
@@ -285,7 +266,7 @@ def _of_weights(g: Array, p: Array, keep: Array | None, keep_scale: float, scale
 @entry("numba", _of_weights)
 def weights_to_scores_(g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
     if keep is not None:
-        kernels.dropout_(g.reshape(-1), keep.reshape(-1), f4(keep_scale))
+        g *= np.multiply(keep, f4(keep_scale))
     g_rows, rows = (a.reshape(-1, a.shape[-1]) for a in (g, p))
     kernels.softmax_backward_(g_rows, rows, f4(scale))
 

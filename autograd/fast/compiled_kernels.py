@@ -69,20 +69,6 @@ def ordered_bits(bits: Any) -> Any:
 
 
 @compiled
-def dropout(x: Array, keep: Array, scale: Any, y: Array) -> None:
-    """y = x · keep · scale.  Shapes: all [N]"""
-    for i in range(x.size):
-        y[i] = x[i] * (scale * f4(keep[i]))
-
-
-@compiled
-def dropout_(x: Array, keep: Array, scale: Any) -> None:
-    """`dropout` in place: with two arrays in the same place, no loop would be vectors.  Shapes: both [N]"""
-    for i in range(x.size):
-        x[i] = x[i] * (scale * f4(keep[i]))
-
-
-@compiled
 def add_bias_(y: Array, bias: Array, relu: Any) -> None:
     """y + bias, or max(y + bias, 0).  Shapes: y [N, D] (overwritten), bias [D]"""
     least = f4(0) if relu else f4(-np.inf)
