@@ -30,12 +30,12 @@ def test_the_fastest_kernel_that_takes_the_arguments_computes(kernels, monkeypat
         return lambda *arguments: ran.append(device) or function(*arguments)
 
     for device in kernels.devices:
-        found = TABLE["dropped_weights", device]
-        monkeypatch.setitem(TABLE, ("dropped_weights", device), found._replace(function=noting(device, found.function)))
+        found = TABLE["add_bias_", device]
+        monkeypatch.setitem(TABLE, ("add_bias_", device), found._replace(function=noting(device, found.function)))
     kernels.use(*kernels.devices)
-    x, keep = np.ones((3, 4), np.float32), np.ones((3, 4), bool)
+    x, bias = np.ones((3, 4), np.float32), np.ones(4, np.float32)
     for array in (x, x.astype(np.float64), np.asfortranarray(x)):
-        kernels.dropped_weights(array, keep, 2.0)
+        kernels.add_bias_(array, bias, False)
     assert ran == [kernels.devices[0], "numpy", "numpy"]
 
 
