@@ -23,16 +23,6 @@ _SAME = {
 }  # fmt: skip
 
 
-LACKING = {
-    "asmatrix", "block", "bmat", "einsum_path", "frompyfunc", "geomspace", "getbufsize", "geterr",
-    "histogram_bin_edges", "insert", "isnat", "matvec", "nanpercentile", "nanquantile",
-    "nested_iters", "polyder", "polydiv", "polyint", "setbufsize", "seterr", "spacing", "unstack", "vecdot", "vecmat",
-    "ndarray.ctypes", "ndarray.getfield",
-    "ndarray.resize", "ndarray.setfield", "ndarray.setflags", "ndarray.to_device",
-}  # fmt: skip
-"""What NumPy has and CuPy 14.2 has not; tests/minitf/test_on_gpu.py compares it with an installed CuPy."""
-
-
 @dataclass(frozen=True)
 class MemoryPointer:
     ptr: int
@@ -128,7 +118,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     # ---- Everything else NumPy's arrays can do ----
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(np.ndarray, name) or f"ndarray.{name}" in LACKING:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"cupy.ndarray has no {name}")
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -216,25 +206,11 @@ class _Function:
 class _Cupy(ModuleType):
     """`cupy.anything` is NumPy's function of that name."""
 
-    used: set[str] = set()  # noqa: RUF012
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        self.used.add(name)
-        if name in LACKING:
-            raise AttributeError(f"module 'cupy' has no attribute {name!r}")
-        if name == "expand_dims":
-            return _expand_dims
         value = getattr(np, name)
         return value if name in _SAME or isinstance(value, type | float | np.dtype) else _Function(value)
-
-
-def _expand_dims(a: ndarray, axis: int | tuple[int, ...]) -> ndarray:
-    if isinstance(axis, list):
-        raise TypeError("'list' object cannot be interpreted as an integer")
-    result: ndarray = _Function(np.expand_dims)(a, axis)
-    return result
 
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> ndarray:
