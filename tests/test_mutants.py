@@ -68,15 +68,16 @@ def test_the_command_tells_survivors(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "import_tests", lambda modules: None)
     monkeypatch.setattr(command, "all_checks", lambda mutants: iter([slope]))
     page = tmp_path / "page.md"
+    page.write_text("# Page\n\n**0 mutants")
     monkeypatch.setattr(command, "try_out", lambda mutants, *_: ((mutant, None) for mutant in mutants))
     assert command.main(["--write", str(page)]) == 1
-    assert not page.exists()
+    assert page.read_text("utf-8").endswith("**0 mutants")
     assert f"NOT DETECTED: {NEGATIVE}\n1 mutants, 0 detected\n" in capsys.readouterr().out
     monkeypatch.setattr(
         command, "try_out", lambda mutants, jobs=1, only=None: try_out(mutants, jobs, lambda _: iter([slope]))
     )
     assert command.main(["--write", str(page)]) == 0
-    assert "**1 mutants, 1 detected.**" in page.read_text(encoding="utf-8")
+    assert page.read_text("utf-8").startswith("# Page\n\n**1 mutants, 1 detected.**")
     assert command.main(["--only", "no such mutant"]) == 1
 
 

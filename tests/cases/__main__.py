@@ -15,8 +15,7 @@ from minitf.system.writing import atomic_write
 from tests.cases import cases_for
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
-from tests.cases.page import page
-from tests.cases.table import HEADER, Row, check_cases, summary
+from tests.cases.table import HEADER, Row, check_cases, in_markdown, summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,9 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if options.write is not None:
         try:
+            before = options.write.read_text("utf-8").partition("## Ops\n")[0]
             with atomic_write(options.write) as file:
-                file.write(page(tables, options.examples, options.seed).encode())
-        except UserError as error:
+                file.write((before + in_markdown(tables)).encode())
+        except (OSError, UserError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
     return 0
@@ -69,7 +69,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--examples", type=_at_least(1), default=3, metavar="N", help="examples per case (default: 3)")
     parser.add_argument("--seed", type=_at_least(0), default=0, metavar="N", help="seed of the examples (default: 0)")
     parser.add_argument("--device", default="cpu", help="device to compute on (default: cpu)")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the results as a page of the documentation")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of a page")
     options = parser.parse_args(arguments)
     if options.write is not None and options.ops is not None:
         parser.error("--write writes the page of all ops, layers and models; leave out --ops")

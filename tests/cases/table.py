@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,3 +62,22 @@ def summary(rows: Iterable[Row], what: str) -> str:
     worst = [f"{error:.0e} {source}" for error, source in zip(errors, _SOURCES, strict=True) if error is not None]
     cases, examples = sum(row.cases for row in rows), sum(row.examples for row in rows)
     return f"{len(rows)} {what}, {cases} cases, {examples} examples; worst error {', '.join(worst)}"
+
+
+def in_markdown(tables: Mapping[str, Sequence[Row]]) -> str:
+    """The tables of docs/gradient-tables.md, with errors rounded up, so that they depend little on the machine."""
+    parts = []
+    for what, rows in tables.items():
+        parts.append(f"## {what[0].upper() + what[1:]}\n\n")
+        parts.append("| | cases | examples | differences | complex steps | plain form |\n")
+        parts.append("|---|--:|--:|--:|--:|--:|\n")
+        for row in rows:
+            errors = " | ".join("" if error is None else _bound(error) for error in row.errors)
+            parts.append(f"| {row.name} | {row.cases} | {row.examples} | {errors} |\n")
+        parts.append("\n")
+    return "".join(parts[:-1])
+
+
+def _bound(error: float) -> str:
+    """The next power of ten above an error."""
+    return "0" if error == 0 else f"< 1e{math.floor(math.log10(error)) + 1}"

@@ -20,14 +20,6 @@ def test_joining_tensors_and_constants(join):
     np.testing.assert_array_equal(x.grad.data, [[4, 5], [6, 7]])
 
 
-def test_joining_dtypes():
-    x = Tensor(np.ones(2, np.float32), requires_grad=True)
-    y = ag.concatenate([x, np.ones(2)])
-    assert y.dtype == np.float64
-    y.sum().backward()
-    assert x.grad.dtype == np.float32
-
-
 def test_pad_keeps_the_dtype():
     assert ag.pad(Tensor(np.ones(2, np.float16)), 1, -np.inf).dtype == np.float16
 

@@ -19,13 +19,6 @@ def leaf(values, dtype=np.float64):
     return Tensor(np.array(values, dtype=dtype), requires_grad=True)
 
 
-@pytest.mark.parametrize("function", [ag.sum, ag.mean, ag.max, ag.min, ag.logsumexp, ag.var, ag.softmax])
-@pytest.mark.parametrize("axis", [2, -3, (0, 5)])
-def test_an_axis_that_does_not_exist(function, axis):
-    with pytest.raises(np.exceptions.AxisError):
-        function(leaf(np.ones((2, 3))), axis=axis)
-
-
 # ---- Zero-size arrays ----
 
 
@@ -39,12 +32,6 @@ def test_mean_of_nothing_is_nan_as_in_numpy(function):
     assert x.grad.shape == (0, 3)
 
 
-def test_extrema_of_nothing_are_numpys_error():
-    for function in (ag.max, ag.min):
-        with pytest.raises(ValueError, match="zero-size array"):
-            function(leaf(np.ones((0, 3))), axis=0)
-
-
 def test_softmax_family_over_nothing():
     x = leaf(np.ones((2, 0)))
     assert ag.softmax(x).shape == ag.log_softmax(x).shape == (2, 0)
@@ -55,11 +42,6 @@ def test_softmax_family_over_nothing():
 
 
 # ---- Means and variances ----
-
-
-def test_mean_of_integers():
-    assert ag.mean(np.array([1, 2])).item() == 1.5
-    assert ag.var(np.array([1, 2])).item() == 0.25
 
 
 def test_var_of_large_numbers():
@@ -107,13 +89,6 @@ def test_extremum_of_nan_sends_the_gradient_to_the_nans():
     np.testing.assert_array_equal(y.data, [np.nan, 2])
     y.backward(np.array([4.0, 6.0]))
     np.testing.assert_array_equal(x.grad.data, [[0, 2, 2], [0, 6, 0]])
-
-
-def test_extrema_at_infinity():
-    x = leaf([-np.inf, -np.inf])
-    y = ag.max(x)
-    y.backward()
-    np.testing.assert_array_equal(x.grad.data, [0.5, 0.5])
 
 
 # ---- The softmax family ----
