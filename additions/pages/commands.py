@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -163,16 +164,28 @@ def step(argv: Sequence[str]) -> None:
         metavar=("SOURCE", "TARGET"),
         help="a sentence and its translation, instead of three from the corpus; may be given several times",
     )
+    parser.add_argument(
+        "--fast",
+        action="store_true",
+        help="show the fast parts that minitf train uses, in the place of the code of autograd/ops and minitf/model",
+    )
     given = parser.parse_args(argv)
+    if not given.fast:
+        os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
     with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
         from additions.pages.single_step import default_step, step_of_run
         from minitf.system.process import set_up_device
-    set_up_device(None)
+    set_up_device(None, plain=not given.fast)
 
     def warn(message: str) -> None:
         say(f"warning: {message}")
 
-    step = default_step(given.pair) if given.run is None else step_of_run(given.run, warn, given.pair)
+    fast = given.fast
+    step = (
+        default_step(given.pair, fast=fast)
+        if given.run is None
+        else step_of_run(given.run, warn, given.pair, fast=fast)
+    )
     output = given.output or Path("step.html")
     loss, _ = step.write_page(output, chosen=given.output is not None)
     say(f"loss {loss.item() / step.batch.target_tokens:.4f} a token")

@@ -109,6 +109,7 @@ class SingleStep:
             axes=self.axes,
             title="A training step",
             about=about,
+            loss_is_of=(self.batch.target_tokens, "token"),
         )
         with atomic_write(path, chosen=chosen) as file:
             file.write(text.encode(errors="backslashreplace"))
@@ -122,8 +123,11 @@ def _pieces(vocabulary: Any, ids: Ids) -> list[str]:
 # ---- The model ---------------------------------------------------------------------------------------------------
 
 
-def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int = 2) -> SingleStep:
-    """The first step of a small model with dropout, on three sentences of the built-in corpus, or on the `pairs`."""
+def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int = 2, fast: bool = False) -> SingleStep:
+    """The first step of a small model with dropout, on three sentences of the built-in corpus, or on the `pairs`.
+
+    fast: with the fast parts of `minitf train`, in the place of those of minitf/model
+    """
     corpus = built_in_corpus(train_pairs=400, valid_pairs=0, test_pairs=0).train
     with tempfile.TemporaryDirectory(prefix="minitf-step-") as folder:
         lines = (line for pair in corpus for line in pair)
@@ -131,16 +135,20 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
     tiny = PRESETS["tiny"]
     small = replace(tiny.model, layers=layers, d_model=32, d_ff=64, heads=4, dropout=0.1)
     config = replace(tiny, model=sized(small, vocabulary))
-    model = accelerate(Transformer(config.model, seed=config.seed, dtype=config.dtype))
+    model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
     texts = [vocabulary.encode(side) for side in zip(*(pairs or corpus), strict=True)]
     batch = _batch(zip(*texts, strict=True), config, chosen=pairs is not None)
-    optimizer = accelerate_adam(Adam(model.named_parameters(), config.optimizer))
+    model, optimizer = _with_optimizer(model, config, fast)
     model.train()
     return SingleStep(config, vocabulary, model, optimizer, batch, 1, "a small model on the built-in corpus")
 
 
-def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[str, str]] | None = None) -> SingleStep:
+def step_of_run(
+    path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[str, str]] | None = None, *, fast: bool = False
+) -> SingleStep:
     """Return the step after the last checkpoint of a run, on three sentences of its training text, or on the `pairs`.
+
+    fast: see `default_step`
 
     Raises: UserError if there is no run or no checkpoint, or no training text and no pairs
     """
@@ -150,8 +158,7 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
     config = replace(config, model=sized(config.model, learned.vocabulary))
     model = Transformer(config.model, seed=None, dtype=config.dtype)
     model.load_parameters(learned.weights)
-    model = accelerate(model)
-    optimizer = accelerate_adam(Adam(freeze(model, config.freeze), config.optimizer))
+    model, optimizer = _with_optimizer(model, config, fast)
     number = 1 if foreign else _restore(optimizer, path, warn) + 1
     if pairs is not None:
         texts = [
@@ -162,6 +169,12 @@ def step_of_run(path: Path, warn: Callable[[str], None], pairs: Sequence[tuple[s
         batch = _batch(_pairs_of_run(path, learned), config)
     model.train()
     return SingleStep(config, learned.vocabulary, model, optimizer, batch, number, str(path))
+
+
+def _with_optimizer(model: Transformer, config: RunConfig, fast: bool) -> tuple[Transformer, Adam]:
+    model = accelerate(model) if fast else model
+    optimizer = Adam(freeze(model, config.freeze), config.optimizer)
+    return model, accelerate_adam(optimizer) if fast else optimizer
 
 
 def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:

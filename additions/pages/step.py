@@ -71,9 +71,12 @@ def step_page(
 
 def recorded_page(
     fn: Callable[..., Any], inputs: Sequence[Any] = (), *, model: Any, update: Any, states: Any, axes: Axes | None,
-    title: str, about: str,
+    title: str, about: str, loss_is_of: tuple[int, str] = (1, ""),
 ) -> tuple[str, Any]:  # fmt: skip
-    """Return the page of `step_page` as HTML, and the result of fn."""
+    """Return the page of `step_page` as HTML, and the result of fn.
+
+    loss_is_of: of how many things of which name the loss is the sum; the heading has it for one of them
+    """
     found = _referred(fn)
     models = {id(each): each for each in found.values() if hasattr(each, "named_parameters")}
     if model is None and len(models) == 1:
@@ -95,7 +98,7 @@ def recorded_page(
     described |= {
         "title": title or f"A step of {getattr(fn, '__name__', 'a function')}".replace("<lambda>", "a function")
     }
-    described |= {"about": about, "loss": _loss(roots)}
+    described |= {"about": about, "loss": _loss(roots), "loss_is_of": loss_is_of}
     described["values"], numbers = recorder.samples.pack(BUDGET)
     return _page(described, numbers), result
 

@@ -2,12 +2,13 @@
 
 page = translator_page(load_learned(Path("runs/x")), "runs/x", ["the cat sat on the mat"])
 
-The forward pass, the search and the byte-pair encoding are written a second time, in JavaScript, with the names of the
-Python functions: web/translator-*.js. They are those of the paper's model; another architecture is refused.
+The forward pass, the search and the segmentation are written a second time, in JavaScript, with the names of the Python
+functions: web/translator-*.js. They compute each model that `minitf train` and `minitf import` make.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,10 +18,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from additions.pages.byte_pairs import byte_pairs
 from additions.pages.page import page
+from additions.pages.segmentation import rules_of
 from autograd.fast.low_precision.int8 import quantise
-from minitf.config import TransformerConfig
 from minitf.data.prepared import PreparedCorpus
 from minitf.data.prepared_folder import is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
@@ -34,13 +34,8 @@ Weights = Literal["int8", "float16", "float32"]
 
 EXAMPLES, LONGEST_EXAMPLE, LINES = 12, 80, 200
 """Sentences to choose from, characters of the longest of them, and lines that are looked at."""
+CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
 HALF = 65_504  # the largest number of type float16
-COMPUTED = [
-    *("vocab_size", "layers", "d_model", "heads", "d_ff", "d_k", "d_v", "dropout", "share_embeddings", "max_positions"),
-    *("source_vocab_size", "encoder_layers", "decoder_layers", "attention_bias", "scale_embeddings", "norm_epsilon"),
-    *("attention_dropout", "activation_dropout", "attention_gain", "neighbourhood", "kernel_width"),
-]
-"""Fields in which a model may differ from the paper's and still be one that the page computes."""
 
 
 def translator_page(
@@ -58,22 +53,29 @@ def translator_page(
     weights: type of the numbers in the page: "int8" is the smallest, with one factor for each row of a matrix;
         "float32" computes what `minitf translate` does, up to rounding
     earlier: checkpoints of the same run by their step, for the slider over training
-    Raises: UserError for a task, an architecture or a vocabulary that the page does not have, and for weights that are
-        not finite
+    Raises: UserError for another task than translation, layers of the studies, a vocabulary with rules that the page
+        does not have, and weights that are not finite
     """
     config, vocabulary = learned.config, learned.vocabulary
     if config.task != "translation":
         raise UserError(f"{name} was trained for {config.task}; a page requires a run that translates")
-    _refuse_other_models(config.model, name)
+    for field, value in (("attention", "scaled-dot-product"), ("mixing", "self-attention")):
+        if (found := getattr(config.model, field)) != value:
+            raise UserError(f"{name} has {field}={found}; the page computes models with {field}={value} alone")
+    source, target = vocabulary.source, vocabulary.target
     described = {
         "name": name,
         "weights": weights,
         "config": asdict(sized(config.model, vocabulary)),
-        "vocabulary": _described(vocabulary, name),
+        "vocabulary": {
+            "target": rules_of(target, name),
+            "source": None if source is target else rules_of(source, name),
+        },
         "search": asdict(search_of(config)),
         "max_source_length": config.max_length - 1,  # max_length counts the EOS of training sentences
         "sentences": list(sentences),
         "steps": list(earlier),
+        "languages": languages_of(learned),
     }
     described["parameters"], blob = packed(learned, weights)
     blobs = {"weights": blob} | {f"weights-{step}": packed(each, weights)[1] for step, each in earlier.items()}
@@ -99,6 +101,21 @@ def spread(steps: Sequence[int], count: int) -> list[int]:
     return [steps[round(i * (len(steps) - 1) / max(1, count - 1))] for i in range(count)]
 
 
+def languages_of(learned: LearnedModel) -> list[str]:
+    """The codes of source and target language, as texts are named (mine.en, mine.de); none where they do not tell."""
+    config, named = learned.config, []
+    if config.train is not None:
+        named = [str(path).removesuffix(".gz") for path in config.train]
+    elif config.data is not None:
+        named = {"multi30k": [".en", ".de"], "multi30k-tok": [".en", ".de"], "iwslt14": [".de", ".en"]}.get(
+            config.data, [f".{code}" for code in config.data.split("-")[-2:]]
+        )
+    elif isinstance(learned.vocabulary, Vocabulary):  # learned here: of the built-in corpus
+        named = [".en", ".de"]
+    codes = [name.rpartition(".")[2] for name in named]
+    return codes if all(CODE.fullmatch(code) for code in codes) else []
+
+
 def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
     """Some sentences of the run's validation text; none where the run does not keep it, as one that was packed."""
     folder = RunDirectory(run).data_path / "valid"
@@ -111,30 +128,6 @@ def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
 
 PARTS = ("vocabulary", "model", "search", "beam", "attention", "layer")
 SCRIPTS = ["pieces.js", "heat.js", *(f"translator-{part}.js" for part in PARTS), "translator.js"]
-
-
-def _refuse_other_models(model: TransformerConfig, name: str) -> None:
-    """Raises: UserError for an architecture that is not the paper's"""
-    paper = TransformerConfig()
-    for field in TransformerConfig.__dataclass_fields__:
-        value, usual = getattr(model, field), getattr(paper, field)
-        if field not in COMPUTED and value != usual:
-            raise UserError(f"{name} has {field}={value}; the page computes the paper's model, with {field}={usual}")
-
-
-def _described(vocabulary: Any, name: str) -> dict[str, Any]:
-    """Return the pieces with their scores; null for those that no merge makes.
-
-    Raises: UserError for a vocabulary with other rules than byte-pair encoding
-    """
-    found = byte_pairs(vocabulary) if isinstance(vocabulary, Vocabulary) else None
-    if found is None:
-        raise UserError(
-            f"{name} has a vocabulary that is not byte-pair encoding as minitf train learns it; the page cuts text by "
-            "no other rule"
-        )
-    pieces, scores, byte_ids = found
-    return {"pieces": pieces, "scores": scores, "bytes": byte_ids}
 
 
 def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]], bytes]:

@@ -28,7 +28,7 @@ from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.writing import atomic_write
 
-__all__ = ["PieceVocabulary", "VocabularyPair", "loaded_processor"]
+__all__ = ["LANGUAGE", "PieceVocabulary", "VocabularyPair", "loaded_processor"]
 
 KINDS = ("sentencepiece", "words", "characters")
 FORMAT = {"format": "minitf vocabulary", "version": 1}

@@ -32,7 +32,7 @@ from minitf.errors import UserError
 from minitf.system.files import os_errors_explained, parse_json_object, read_small_file, require_regular, sha256_of
 from minitf.system.writing import atomic_write, locked
 
-__all__ = ["PreparedCorpus", "all_fields_of", "encodes_words_apart", "fields_of"]
+__all__ = ["PreparedCorpus", "all_fields_of", "fields_of"]
 
 FORMAT = 2  # raise it when the same text would give other ids or other files
 DESCRIPTION = "prepared.json"

@@ -73,7 +73,10 @@ def start_or_resume(folder: Path, flags: Sequence[str], *changes: str) -> list[s
 def call(argv: Sequence[str]) -> int:
     """Run train.py in this process; return its exit status.  A word "@model.norm_epsilon=0.001" is a hidden field."""
     fields = dict(word[1:].split("=", 1) for word in argv if word.startswith("@"))
-    values = {name: json.loads(text) if text[0].isdigit() or text == "false" else text for name, text in fields.items()}
+    values = {
+        name: json.loads(text) if text[0].isdigit() or text in ("true", "false") else text
+        for name, text in fields.items()
+    }
     return run_command(partial(train.main, fields=values), [word for word in argv if not word.startswith("@")])
 
 

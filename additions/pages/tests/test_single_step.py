@@ -1,8 +1,11 @@
 """One recorded step of a model: the step that training would make, on a batch that can be looked at."""
 
 import math
+import os
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +27,14 @@ from minitf.training.run import SingleProcess
 
 def ignore(message):
     pass
+
+
+@pytest.fixture(autouse=True, scope="module")
+def environment():
+    """Keep AUTOGRAD_PLAIN, which the command sets, from other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOGRAD_PLAIN", "")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +86,25 @@ def test_three_gradients_meet_in_the_shared_embedding(recorded):
     number = next(i for i, leaf in enumerate(page.leaves) if leaf["name"] == "source_embedding.weight")
     into = [(op, i) for _, op, i in page.arrivals if page.ops[op]["inputs"][i].get("leaf") == number]
     names = [page.classes[page.ops[op]["class"]]["name"] for op, _ in into]
-    assert names == ["LinearCrossEntropy", "ScaledEmbedding", "ScaledEmbedding"]
+    assert names == ["Linear", "Embedding", "Embedding"]
+
+
+def test_the_fast_parts_are_shown_on_request(tmp_path):
+    """The plain page shows the code that the documents tell to read; training's own parts are one flag away."""
+    environment = {name: value for name, value in os.environ.items() if name != "AUTOGRAD_PLAIN"}
+    losses, pages = [], []
+    for flags in ([], ["--fast"]):
+        path = tmp_path / f"step{len(flags)}.html"
+        command = [sys.executable, "-m", "minitf", "step", *flags, "--output", str(path)]
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120)
+        losses.append(done.stderr)
+        pages.append(StepPage(path))
+    assert losses[0] == losses[1] == f"loss {pages[0].step['loss'] / pages[0].step['loss_is_of'][0]:.4f} a token\n"
+    plain, fast = ({each["file"] for each in page.places} for page in pages)
+    assert not any("/fast/" in path for path in plain)
+    assert "minitf/fast/layers.py" in fast
+    sources = [each["file"] for described in pages[0].classes for each in described["forward"] + described["backward"]]
+    assert not any("/fast/" in path for path in sources)
 
 
 def test_layers_and_phases(recorded):
@@ -250,7 +279,9 @@ def test_the_graph_opens_folded_and_legible_and_follows_the_current_op(walked):
     for width, height in ((1366, 768), (760, 760), (400, 800)):
         window.viewport(width, height)
         window.run("view.moved = false; go(0); $('fold-all').click(); measure()")
-        assert window.run("return shown.nodes.filter((each) => each.kind === 'group').length") >= 4  # layers
+        assert window.run("return shown.nodes.filter((each) => each.kind === 'group').length") >= 4
+        whole = "return view.width * view.scale <= view.screen.width && view.height * view.scale <= view.screen.height"
+        assert window.run(f"openHere(); $('zoom-fit').click(); {whole}") or width < 500
         for moment in range(0, len(page.events), 10):
             window.run(f"go({moment})")
             in_sight, text_px = window.run(IN_SIGHT)
@@ -296,7 +327,7 @@ def test_the_page_answers_questions(walked):
     assert window.run(text, "#op h2") == "source_embedding.weight"
     meeting = window.run(text, "#op .meeting")
     assert "3 gradients meet here" in meeting
-    assert [meeting.count(name) for name in ("LinearCrossEntropy", "ScaledEmbedding")] == [1, 2]
+    assert [meeting.count(name) for name in ("Linear", "Embedding")] == [1, 2]
     window.press("Escape")
     window.click("#jump-peak")
     memory = page.memory["bytes"]
@@ -346,7 +377,7 @@ def test_the_graph_is_walked_by_keyboard(walked):
     assert window.run(tab_stops) == 1  # the open layer
     window.run("toggle('encoder.layers.0.self_attention'); $('fold-all').click()")
     assert window.run(tab_stops) == 1  # not the folded part, which is not shown
-    window.run("document.querySelector('#world [tabindex=\"0\"]').focus()")
+    window.run("toggle('encoder'); document.querySelector('#world [tabindex=\"0\"]').focus()")
     key = "return document.activeElement.dataset.key"
     seen = [window.run(key)]
     while seen[-1] != "group encoder.layers.1":

@@ -4,9 +4,9 @@ const $ = (id) => document.getElementById(id);
 
 // The JSON, or the decompressed bytes, of a script element.
 function data(id) { return JSON.parse($(id).textContent); }
+function from_base64(text) { return Uint8Array.from(atob(text), (c) => c.charCodeAt(0)); }
 async function unpacked(id) {
-  const packed = Uint8Array.from(atob($(id).textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([from_base64($(id).textContent)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).arrayBuffer();
 }
 

@@ -14,6 +14,7 @@ function percent(weight) {
   const share = 100 * weight;
   return share >= 99.95 ? "100 %" : share >= 9.95 ? `${share.toFixed(0)} %` : `${share.toFixed(1)} %`;
 }
+function fixed(number, digits) { return number.toFixed(digits).replace("-", "−"); }
 function element(name, className, text) {
   const made = document.createElement(name);
   if (className) made.className = className;

@@ -269,10 +269,18 @@ function statusOf(node, now) {
 function placeView() {
   $("world").setAttribute("transform", `translate(${view.x.toFixed(1)},${view.y.toFixed(1)}) scale(${view.scale.toFixed(4)})`);
 }
-function fit(smallest = LEGIBLE) {
+// Show the whole graph: the innermost open layers are folded until it can be read.
+function fit() {
   const { width, height } = view.screen;
   const [top, bottom] = [30, 24]; // for the buttons and the legend
-  view.scale = Math.max(smallest, Math.min(1.15, (width - 12) / view.width, (height - top - bottom) / view.height));
+  const whole = () => Math.min(1.15, (width - 12) / view.width, (height - top - bottom) / view.height);
+  const depth = (path) => path.split(".").length;
+  while (whole() < LEGIBLE && open.size > 1) {
+    const deepest = Math.max(...[...open].filter(Boolean).map(depth));
+    for (const path of open) if (path && depth(path) === deepest) open.delete(path);
+    drawGraph();
+  }
+  view.scale = Math.max(LEGIBLE, whole());
   view.x = Math.max((width - view.width * view.scale) / 2, 6);
   view.y = top + Math.max((height - top - bottom - view.height * view.scale) / 2, 0);
   placeView();
@@ -376,7 +384,7 @@ function startGraph() {
   graph.addEventListener("keydown", graphKey);
   $("zoom-in").addEventListener("click", () => zoom(1.3));
   $("zoom-out").addEventListener("click", () => zoom(1 / 1.3));
-  $("zoom-fit").addEventListener("click", () => fit(0.08));
+  $("zoom-fit").addEventListener("click", fit);
   $("open-here").addEventListener("click", openHere);
   $("fold-all").addEventListener("click", () => {
     open.clear();
@@ -403,7 +411,7 @@ function graphKey(event) {
   } else if (event.key === "Enter" || event.key === " ") activate(element.dataset.key);
   else if (event.key === "+" || event.key === "=") zoom(1.3);
   else if (event.key === "-") zoom(1 / 1.3);
-  else if (event.key === "0") fit(0.08);
+  else if (event.key === "0") fit();
   else return;
   event.preventDefault();
   event.stopPropagation();

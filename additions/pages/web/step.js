@@ -158,7 +158,10 @@ function startJumps() {
   const sums = [...arrivals].filter(([, all]) => all.length > 1).sort((a, b) => rankOfSum(b) - rankOfSum(a));
   const jump = (text, action, extra) => h("button", { type: "button", onclick: () => { pause(); action(); }, ...extra }, text);
   const chips = [jump("Start", () => go(0))];
-  if (loss !== undefined) chips.push(jump(step.loss === null ? "Result" : `Loss ${format(+step.loss.toPrecision(5))}`, () => { go(loss); reveal(homeOfOp[events[loss].of]); }));
+  const [count, thing] = step.loss_is_of; // the loss of the graph is the sum of so many
+  const one = `Loss ${format(+(step.loss / count).toPrecision(5))}${thing ? ` a ${thing}` : ""}`;
+  const sum = thing ? { title: `The graph ends in the sum over ${plural(count, thing)}: ${format(step.loss)}` } : {};
+  if (loss !== undefined) chips.push(jump(step.loss === null ? "Result" : one, () => { go(loss); reveal(homeOfOp[events[loss].of]); }, step.loss === null ? {} : sum));
   const backward = spans.find(({ phase }) => phase === "backward");
   if (backward) chips.push(jump("Backward pass", () => go(backward.first)));
   if (memory.bytes.length) chips.push(jump("Peak of memory", goPeak, { id: "jump-peak" }));

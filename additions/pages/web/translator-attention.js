@@ -36,9 +36,11 @@ function partOf(kind, layer) { return layersOf(kind)[layer][KINDS[kind].part]; }
 
 // The pieces on one side: source, target, or given, the target shifted by one.
 function idsOf(side) {
-  if (side === "source") return [...state.source, EOS];
+  if (side === "source") return with_end(state.source);
   return side === "target" ? state.tokens : [BOS, ...state.tokens.slice(0, -1)];
 }
+
+function pieceOf(side, id) { return (side === "source" ? source_vocabulary : vocabulary).by_id[id]; }
 
 // The weights of one query; those of all heads of a layer are averaged.  Shapes: -> [S], or [the positions so far]
 function weightsOf(kind, layer, head, query) {
@@ -144,7 +146,7 @@ function renderHand() {
     button.lastChild.textContent = label;
     button.setAttribute("aria-label", `${nameOf(layer, head)}: ${label}`);
   }
-  const own = visiblePiece(vocabulary.by_id[idsOf(hand.side)[hand.index]]);
+  const own = visiblePiece(pieceOf(hand.side, idsOf(hand.side)[hand.index]));
   const list = ranked(found, 6).filter(({ weight }, i) => i === 0 || weight >= 0.005);
   const text = list.map(({ piece, weight }) => `${piece} ${percent(weight)}`).join(", ");
   const looks = found && found[0] === KINDS[look.kind].queries && hand.side !== found[0] ? "is looked at by" : "looks at";
@@ -155,7 +157,7 @@ function renderHand() {
 function ranked(found, count) {
   if (!found) return [];
   const ids = idsOf(found[0]);
-  return Array.from(found[1], (weight, i) => ({ weight, piece: visiblePiece(vocabulary.by_id[ids[i]]) }))
+  return Array.from(found[1], (weight, i) => ({ weight, piece: visiblePiece(pieceOf(found[0], ids[i])) }))
     .sort((a, b) => b.weight - a.weight).slice(0, count);
 }
 

@@ -68,18 +68,18 @@ function nodeButton(node, { x, y }, kept, best, tabStop) {
   button.style.top = `${y}px`;
   button.tabIndex = tabStop ? 0 : -1;
   const number = node.score ?? node.log_probability;
-  button.append(pieceElement(vocabulary.by_id[node.token]), element("span", "share", number.toFixed(2)));
+  button.append(pieceElement(vocabulary.by_id[node.token]), element("span", "share", fixed(number, 2)));
   return button;
 }
 
 // The fate of a hypothesis as a sentence.
 function fateOf(node) {
   const { beam, alpha, beta } = state.config;
-  const log_probability = `log P = ${node.log_probability.toFixed(4)}`;
+  const log_probability = `log P = ${fixed(node.log_probability, 4)}`;
   if (node.fate === "finished") {
     const divisor = length_penalty(node.position, alpha, beta);
-    return `finished: ${log_probability}, score ${node.score.toFixed(4)} = log P / penalty(${node.position}) = ` +
-      `log P / ${divisor.toFixed(4)}`;
+    return `finished: ${log_probability}, score ${fixed(node.score, 4)} = log P / penalty(${node.position}) = ` +
+      `log P / ${fixed(divisor, 4)}`;
   }
   if (node.fate === "pruned") return `${log_probability}: pruned, not among the ${beam} best that are extended`;
   if (node.fate === "left") return `${log_probability}: still alive when the search stopped`;
@@ -101,7 +101,7 @@ function renderFinished() {
   $("finished").hidden = !finished.length;
   $("finished").tBodies[0].replaceChildren(...finished.map((node) => {
     const row = element("tr");
-    row.append(element("td", "number", node.score.toFixed(4)), element("td", "number", node.log_probability.toFixed(4)),
+    row.append(element("td", "number", fixed(node.score, 4)), element("td", "number", fixed(node.log_probability, 4)),
       element("td", "number", node.position), element("td", "", visible(vocabulary.decode(tokens_of(node)))));
     return row;
   }));

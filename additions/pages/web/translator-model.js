@@ -1,5 +1,6 @@
-// The Transformer of minitf/model/transformer.py for one sentence, without dropout. A function has the name of the Python
-// function or class whose formula it is; a part of the model has the name that its parameters have in checkpoints.
+// The Transformer of minitf/model/transformer.py and variants.py for one sentence, without dropout. A function has the name
+// of the Python function or class whose formula it is; a part of the model has the name that its parameters have in
+// checkpoints.
 //
 // Dimension letters: T target and S source positions, D d_model, H heads, K d_k, V vocabulary. A vector is a Float32Array,
 // a matrix of activations is a list of its rows.
@@ -127,22 +128,37 @@ function add(x, y) {
   return sum;
 }
 
-// PE(pos, 2i) = sin(pos / 10000^(2i / D)), PE(pos, 2i + 1) = cos(the same angle).  Shapes: -> [D]
-function sinusoids(position, d_model) {
+// The fixed positions: PE(pos, 2i) = sin(pos / 10000^(2i / D)), PE(pos, 2i + 1) = cos(the same angle); or all sines before
+// all cosines.  Shapes: -> [D]
+function sinusoids(position, d_model, kind) {
   return sinusoids.rows[position] ??= Float32Array.from({ length: d_model }, (_, i) => {
-    const angle = position / 10000 ** ((i - (i % 2)) / d_model);
-    return i % 2 ? Math.cos(angle) : Math.sin(angle);
+    const half = d_model / 2;
+    const [pair, is_cos] = kind === "sinusoidal" ? [Math.floor(i / 2), i % 2] : [i % half, i >= half];
+    const exponent = kind === "sinusoidal-concatenated" ? pair / Math.max(half - 1, 1) : (2 * pair) / d_model;
+    const angle = position / 10000 ** exponent;
+    return is_cos ? Math.cos(angle) : Math.sin(angle);
   });
 }
 sinusoids.rows = []; // computed so far
 
-// √D · E[id] + PE(position).  Shapes: -> [D]
-function embed(model, embedding, id, position) {
-  const { d_model, scale_embeddings } = model.config;
-  const row = embedding.weight.data.subarray(id * d_model, (id + 1) * d_model);
-  const scale = scale_embeddings ? Math.sqrt(d_model) : 1;
-  return add(row.map((each) => each * scale), sinusoids(position, d_model));
+// √D · E[id] + the row of the position, normalised where the model does.  Shapes: -> [D]
+function embed(model, side, id, position) {
+  const { d_model, scale_embeddings, positions, first_position, max_positions, decoder_start } = model.config;
+  const row = first_position + position;
+  if (positions === "learned" && row >= max_positions) {
+    throw new Error(`The model has learned ${max_positions - first_position} positions; this is one more.`);
+  }
+  let x = positions === "learned" ? row_of(model[`${side}_positions`].weight, row) : sinusoids(row, d_model, positions);
+  if (id !== BOS || decoder_start !== "zero") {
+    const first = id === BOS && decoder_start === "eos" ? EOS : id;
+    const scale = scale_embeddings ? Math.sqrt(d_model) : 1;
+    x = add(row_of(model[`${side}_embedding`].weight, first).map((each) => each * scale), x);
+  }
+  const norm = model[`${side}_embedding_norm`];
+  return norm ? layer_norm(x, norm, model.config.norm_epsilon) : x;
 }
+
+function row_of({ data, shape: [, D] }, row) { return data.subarray(row * D, (row + 1) * D); }
 
 // Concat(head_1 … head_H) W^O, head_i = softmax(q_i k_iᵀ / √K) v_i: one query, and keys and values that are projected.
 // Shapes: query [D], keys S × [H · K], values S × [H · d_v] -> [D]
@@ -172,43 +188,64 @@ function multi_head_attention(part, heads, query, keys, values) {
   return seen(part, "output", linear(joined, part.output));
 }
 
-function relu(x) {
-  const y = new Float32Array(x.length);
-  for (let i = 0; i < x.length; i++) y[i] = Math.max(0, x[i]);
-  return y;
+const ACTIVATIONS = { // a function, and its formula
+  relu: [(x) => Math.max(0, x), "max(0, up)"],
+  gelu: [(x) => x * normal_distribution(x), "up · Φ(up)"],
+  silu: [(x) => x / (1 + Math.exp(-x)), "up / (1 + exp(−up))"],
+};
+
+// Φ(x) = 1/2 + φ(x) (x + x³/3 + x⁵/(3 · 5) + …).  Source: Marsaglia 2004, "Evaluating the normal distribution"
+function normal_distribution(x) {
+  if (Math.abs(x) > 7) return x > 0 ? 1 : 0;
+  let [sum, term] = [x, x];
+  for (let i = 3; Math.abs(term) > 1e-17; i += 2) sum += term *= (x * x) / i;
+  return 0.5 + (sum * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI);
 }
 
-// max(0, x W₁ + b₁) W₂ + b₂.  Shapes: [D] -> [D]
-function feed_forward(part, x) {
+// activation(x W₁ + b₁) W₂ + b₂.  Shapes: [D] -> [D]
+function feed_forward(model, part, x) {
   const up = seen(part, "up", linear(x, part.up));
-  return seen(part, "down", linear(seen(part, "relu", relu(up)), part.down));
+  return seen(part, "down", linear(seen(part, "activation", up.map(ACTIVATIONS[model.config.activation][0])), part.down));
 }
 
-// LayerNorm(x + sublayer(x)).  Shapes: [D] -> [D]
-function residual(part, eps, x, y) {
-  return seen(part, "norm", layer_norm(seen(part, "sum", add(x, y)), part.norm, eps));
+// The input of a sub-layer: x, or LayerNorm(x) in a pre-norm model.  Shapes: [D] -> [D]
+function before(model, { norm }, x) {
+  return model.config.norm === "pre" ? layer_norm(x, norm, model.config.norm_epsilon) : x;
 }
+
+// LayerNorm(x + sublayer(x)); pre-norm: x + sublayer(LayerNorm(x)).  Shapes: [D] -> [D]
+function residual(model, part, x, sublayer) {
+  const y = before(model, part, x);
+  const sum = seen(part, "sum", add(x, sublayer(y)));
+  const is_pre = model.config.norm === "pre";
+  const norm = seen(part, "norm", is_pre ? y : layer_norm(sum, part.norm, model.config.norm_epsilon));
+  return is_pre ? sum : norm;
+}
+
+// The output of a stack of pre-norm layers is normalised; post-norm layers end in a norm by themselves.
+function end_of_stack({ norm }, x, eps) { return norm ? layer_norm(x, norm, eps) : x; }
 
 // ---- Encoder and decoder ------------------------------------------------------------------------------------------
 
 // The memory of a source sentence.  Shapes: ids [S] -> S × [D]
 function encode(model, ids) {
   const { heads, norm_epsilon } = model.config;
-  let x = ids.map((id, position) => embed(model, model.source_embedding, id, position)); // S × [D]
+  let x = ids.map((id, position) => embed(model, "source", id, position)); // S × [D]
   for (const layer of model.encoder.layers) {
-    const keys = x.map((row) => linear(row, layer.self_attention.key)); // S × [H · K]
-    const values = x.map((row) => linear(row, layer.self_attention.value));
+    const inputs = x.map((row) => before(model, layer.self_attention_residual, row));
+    const keys = inputs.map((row) => linear(row, layer.self_attention.key)); // S × [H · K]
+    const values = inputs.map((row) => linear(row, layer.self_attention.value));
     x = x.map((row, s) => {
       seen(layer, "position", s);
       seen(layer, "x", row);
       seen(layer.self_attention, "k", keys);
       seen(layer.self_attention, "v", values);
-      const y = multi_head_attention(layer.self_attention, heads, row, keys, values);
-      const z = residual(layer.self_attention_residual, norm_epsilon, row, y);
-      return residual(layer.feed_forward_residual, norm_epsilon, z, feed_forward(layer.feed_forward, z));
+      const z = residual(model, layer.self_attention_residual, row, (y) =>
+        multi_head_attention(layer.self_attention, heads, y, keys, values));
+      return residual(model, layer.feed_forward_residual, z, (y) => feed_forward(model, layer.feed_forward, y));
     });
   }
-  return x;
+  return x.map((row) => end_of_stack(model.encoder, row, norm_epsilon));
 }
 
 // A decoder's state before the first position: keys and values of the source, once for all steps, and none of the target.
@@ -231,24 +268,28 @@ function fork(state) {
 
 // Logits of the token that follows `token`, the newest of the target; the state grows by its position.  Shapes: -> [V]
 function decode_step(model, token, state) {
-  const { heads, norm_epsilon } = model.config;
-  let x = embed(model, model.target_embedding, token, state.length); // [D]
+  const { heads, norm_epsilon, masked_tokens } = model.config;
+  let x = embed(model, "target", token, state.length); // [D]
   model.decoder.layers.forEach((layer, i) => {
     const { source, target } = state.caches[i];
-    target.keys.push(linear(x, layer.self_attention.key));
-    target.values.push(linear(x, layer.self_attention.value));
     seen(layer, "position", state.length);
     seen(layer, "x", x);
-    seen(layer.self_attention, "k", target.keys);
-    seen(layer.self_attention, "v", target.values);
-    let y = multi_head_attention(layer.self_attention, heads, x, target.keys, target.values);
-    x = residual(layer.self_attention_residual, norm_epsilon, x, y);
+    x = residual(model, layer.self_attention_residual, x, (y) => {
+      target.keys.push(linear(y, layer.self_attention.key));
+      target.values.push(linear(y, layer.self_attention.value));
+      seen(layer.self_attention, "k", target.keys);
+      seen(layer.self_attention, "v", target.values);
+      return multi_head_attention(layer.self_attention, heads, y, target.keys, target.values);
+    });
     seen(layer.cross_attention, "k", source.keys);
     seen(layer.cross_attention, "v", source.values);
-    y = multi_head_attention(layer.cross_attention, heads, x, source.keys, source.values);
-    x = residual(layer.cross_attention_residual, norm_epsilon, x, y);
-    x = residual(layer.feed_forward_residual, norm_epsilon, x, feed_forward(layer.feed_forward, x));
+    x = residual(model, layer.cross_attention_residual, x, (y) =>
+      multi_head_attention(layer.cross_attention, heads, y, source.keys, source.values));
+    x = residual(model, layer.feed_forward_residual, x, (y) => feed_forward(model, layer.feed_forward, y));
   });
   state.length += 1;
-  return linear(x, { weight: model.output_matrix });
+  const hidden = end_of_stack(model.decoder, x, norm_epsilon);
+  const logits = linear(hidden, { weight: model.output_matrix, bias: model.output_bias });
+  for (const each of masked_tokens) logits[each] = -Infinity;
+  return logits;
 }

@@ -146,8 +146,8 @@ function reason_to_stop(tree, alive, config, position, limit, max_penalty) {
   const bound = (alive[0]?.node.log_probability ?? -Infinity) / max_penalty;
   if (!alive.length) return "No hypothesis is left: all are finished.";
   if (bound <= worst) {
-    return `No unfinished hypothesis can beat the best finished one: its score would be at most ${bound.toFixed(3)}, ` +
-      `log P / penalty(${limit}), and the finished one has ${worst.toFixed(3)}.`;
+    return `No unfinished hypothesis can beat the best finished one: its score would be at most ${fixed(bound, 3)}, ` +
+      `log P / penalty(${limit}), and the finished one has ${fixed(worst, 3)}.`;
   }
   if (position >= limit) return `The length limit of ${limit} tokens is reached: source tokens + ${config.max_extra_length}.`;
   return "";

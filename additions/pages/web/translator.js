@@ -1,9 +1,10 @@
 // The page: what is typed is translated piece by piece, and a click on a piece shows what else was probable.
 
 const page = data("page");
-const vocabulary = new Vocabulary(page.vocabulary);
+const vocabulary = new Vocabulary(page.vocabulary.target);
+const source_vocabulary = page.vocabulary.source ? new Vocabulary(page.vocabulary.source) : vocabulary;
 const MOST_CHARACTERS = 10000; // of a sentence, before it is cut into pieces
-const SHOWN = 8; // alternatives of a piece
+const SHOWN = 12; // alternatives of a piece
 const OPTIONS = ["beam", "alpha", "beta", "temperature", "min_length", "max_extra_length", "n_best", "prefix", "heads_off"];
 let model = null; // that translates on the page: the run's, or an earlier one
 const models = new Map(); // by step of training, as far as they were looked at; "" is the run's
@@ -16,13 +17,16 @@ function source_of(text) {
     throw new Error(`The sentence has ${count(text.length)} characters; this page takes at most ${count(MOST_CHARACTERS)}.`);
   }
   if (/\p{Surrogate}/u.test(text)) throw new Error("The sentence contains half a surrogate pair, which is not a character.");
-  const ids = vocabulary.encode(text);
+  const ids = source_vocabulary.encode(text);
   if (ids.length > page.max_source_length) {
     throw new Error(`The sentence has ${count(ids.length)} pieces, but the model supports at most ` +
       `${count(page.max_source_length)}: translate it in parts.`);
   }
   return ids;
 }
+
+// The token ids as the encoder reads them.
+function with_end(source) { return page.config.source_eos ? [...source, EOS] : source; }
 
 function search_config(options) {
   for (const name of Object.keys(options)) {
@@ -46,13 +50,13 @@ function search_config(options) {
 
 function search_of(source, config, prefix = []) {
   const search = config.beam === 1 ? greedy_search : beam_search;
-  return search(model, [...source, EOS], config, prefix);
+  return search(model, with_end(source), config, prefix);
 }
 
 function translation_of(source, hypotheses) {
   const found = hypotheses.map(({ tokens, log_probability, score, finished }) =>
     ({ text: vocabulary.decode(tokens), pieces: vocabulary.pieces(tokens), tokens, log_probability, score, finished }));
-  return { ...found[0], source_pieces: vocabulary.pieces(source), hypotheses: found };
+  return { ...found[0], source_pieces: source_vocabulary.pieces(source), hypotheses: found };
 }
 
 // minitf.translate(text, { beam, alpha, … }): see docs/page.md. Settings that are not given are those of the run.
@@ -65,7 +69,7 @@ window.minitf = {
     const search = () => finish(search_of(source, config, options.prefix));
     return translation_of(source, with_model(models.get(""), () => with_heads_off(options.heads_off ?? [], search)));
   },
-  pieces(text) { return vocabulary.pieces(vocabulary.encode(String(text))); },
+  pieces(text) { return source_vocabulary.pieces(source_vocabulary.encode(String(text))); },
 };
 
 // ---- State --------------------------------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ let runs = 0; // a translation that is not the newest stops
 
 // For each position: its token, the log-probability of it, and the most probable tokens.
 function steps_of(source, tokens, config) {
-  const decoder = start_decoding(model, [...source, EOS]);
+  const decoder = start_decoding(model, with_end(source));
   return tokens.map((token, i) => {
     const log_probabilities = log_softmax(decode_step(model, tokens[i - 1] ?? BOS, decoder), config.temperature);
     const alternatives = most_probable(log_probabilities, SHOWN, never_produced(config, true));
@@ -94,10 +98,12 @@ async function translate(prefix = []) {
     tree: null, usual: null });
   Object.assign(look, { trace: null, hover: null });
   $("problem").hidden = true;
+  $("unknown").hidden = true;
   $("again").hidden = !prefix.length;
   try {
     state.config = search_config(options);
     state.source = source_of($("text").value);
+    warnOfUnknown(source_vocabulary.unknown_words($("text").value));
     if (state.source.length) await produce(run);
   } catch (error) {
     if (run === runs) complain(error.message);
@@ -159,6 +165,12 @@ function complain(message) {
   $("problem").textContent = message;
 }
 
+function warnOfUnknown(words) {
+  $("unknown").hidden = !words.length;
+  $("unknown").textContent = `No piece of the vocabulary has some characters of ${words.slice(0, 5).map((each) => `“${visible(each)}”`).join(", ")}` +
+    `${words.length > 5 ? ` and ${words.length - 5} more words` : ""}: the model has not learned them, and may translate them wrongly.`;
+}
+
 // ---- Drawing ------------------------------------------------------------------------------------------------------
 
 function count(number) { return number.toLocaleString("en"); }
@@ -208,8 +220,8 @@ function renderUsual() {
   $("usual-output").textContent = visible(vocabulary.decode(before));
   $("usual-target").replaceChildren(...before.map((token, i) => pieceItem(token, theirs.has(i) ? "other" : "")));
   const same = mine.size + theirs.size ? "" : " The same pieces.";
-  $("usual-status").textContent = `log P = ${usual.log_probability.toFixed(4)}, score ${usual.score.toFixed(4)}, where it ` +
-    `is now ${result[0].log_probability.toFixed(4)}, ${result[0].score.toFixed(4)}.${same}`;
+  $("usual-status").textContent = `log P = ${fixed(usual.log_probability, 4)}, score ${fixed(usual.score, 4)}, where it ` +
+    `is now ${fixed(result[0].log_probability, 4)}, ${fixed(result[0].score, 4)}.${same}`;
 }
 
 // The places in two lists that are not in their longest common subsequence.
@@ -238,7 +250,7 @@ function pieceItem(id, className, index) {
     piece.dataset.index = index;
     piece.setAttribute("aria-pressed", state.hand?.side === "source" && state.hand.index === index);
   }
-  piece.append(pieceElement(vocabulary.by_id[id]));
+  piece.append(pieceElement(pieceOf(index === undefined ? "target" : "source", id)));
   item.append(piece);
   return item;
 }
@@ -255,8 +267,8 @@ function renderStatus() {
   const length = tokens.length + (finished ? 1 : 0);
   const divisor = length_penalty(length, alpha, beta);
   const how = beam === 1 ? "Greedy search" : `Beam search with ${beam} hypotheses`;
-  status.textContent = `${how}: log P = ${log_probability.toFixed(4)}, score ${score.toFixed(4)} = log P / ` +
-    `penalty(${length}) = log P / ${divisor.toFixed(4)} (α = ${alpha}).` +
+  status.textContent = `${how}: log P = ${fixed(log_probability, 4)}, score ${fixed(score, 4)} = log P / ` +
+    `penalty(${length}) = log P / ${fixed(divisor, 4)} (α = ${alpha}).` +
     (off ? ` Heads that are off: ${off}.` : "") + (finished ? "" : " Cut at the length limit: no hypothesis had ended.");
 }
 
@@ -372,6 +384,8 @@ function buildControls() {
     `${count(total)} parameters as ${page.weights}`;
   const beams = [...new Set([1, 2, 4, 8, page.search.beam])].sort((a, b) => a - b);
   for (const beam of beams) $("beam").add(new Option(beam === 1 ? "greedy" : `beam of ${beam}`, beam));
+  const names = new Intl.DisplayNames(["en"], { type: "language" });
+  $("languages").textContent = page.languages.map((code) => names.of(code)).join(" → ");
   asTrained();
   $("examples-label").hidden = page.sentences.length < 2;
   for (const text of page.sentences) $("examples").add(new Option(visible(text), text));
