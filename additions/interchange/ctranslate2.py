@@ -18,6 +18,7 @@ from additions.interchange.incoming import Arrays, ForeignModel, Options, foreig
 from additions.interchange.outgoing import (
     LearnedModel,
     Outgoing,
+    penalty_notes,
     refuse_other_attention,
     starts_with_embedding,
 )
@@ -287,7 +288,9 @@ def write_ctranslate2(learned: LearnedModel, folder: Path) -> list[str]:
     }  # fmt: skip
     write_text(folder / CONFIG_NAME, json_text(config))
     write_sentencepiece(learned.vocabulary, folder)
-    return []
+    search = f"beam_size={learned.config.beam}, length_penalty={learned.config.alpha:g}, min_decoding_length=0"
+    notes = [f"CTranslate2's files hold no search settings; the run's are translate_batch(…, {search})"]
+    return notes + penalty_notes(learned.config, "CTranslate2")
 
 
 def _exported(outgoing: Outgoing) -> tuple[dict[str, Array], dict[str, str]]:

@@ -17,6 +17,7 @@ from additions.interchange.outgoing import (
     ADDED,
     LearnedModel,
     Outgoing,
+    penalty_notes,
     refuse_fields,
     refuse_other_attention,
     starts_with_embedding,
@@ -45,7 +46,7 @@ from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
 
-CONFIG_NAME = "config.json"
+CONFIG_NAME, GENERATION_NAME = "config.json", "generation_config.json"
 WEIGHTS_NAME, PICKLE_NAME = "model.safetensors", "pytorch_model.bin"
 CONVERT = (
     "import torch; from safetensors.torch import save_file; "
@@ -69,9 +70,10 @@ def find_huggingface(folder: Path) -> Path | None:
 
 def read_huggingface(folder: Path) -> ForeignModel:
     """Read a Marian model.  Raises: ModelFileError for another architecture, naming the option"""
-    options = Options.of_json(folder / CONFIG_NAME)
+    options, search = Options.of_json(folder / CONFIG_NAME), _search(folder)
     with _open_arrays(folder) as arrays:
-        model = _architecture(arrays, options)
+        masked = _forbidden(search)
+        model = _architecture(arrays, options, masked)
         source, target = _vocabularies(folder, options, arrays)
         found = foreign_model(
             model,
@@ -79,8 +81,9 @@ def read_huggingface(folder: Path) -> ForeignModel:
             source,
             target,
             arrays.path,
-            masked=_forbidden(folder, options),
-            beam=options.number("num_beams", 4, at_most=1000),
+            masked=masked,
+            beam=search.number("num_beams", 4, at_most=1000),
+            alpha=search.real("length_penalty", 1.0),
             max_length=options.number("max_position_embeddings", 512),
         )
         arrays.refuse_rest(lambda name: name in (SHARED, ENCODER, DECODER, HEAD, BIAS, *POSITIONS))
@@ -96,7 +99,14 @@ def _open_arrays(folder: Path) -> Iterator[Arrays]:
         yield Arrays(path, safetensors_arrays(file))
 
 
-def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
+def _search(folder: Path) -> Options:
+    """The settings of the search: those of generation_config.json, else those of config.json, as before version 5."""
+    config, path = Options.of_json(folder / CONFIG_NAME), folder / GENERATION_NAME
+    own = Options.of_json(path).values if path.is_file() else {}
+    return Options(path if own else config.path, {**config.values, **{k: v for k, v in own.items() if v is not None}})
+
+
+def _architecture(arrays: Arrays, options: Options, masked: list[int]) -> TransformerConfig:
     options.require("model_type", "marian", advice="only Marian models of Hugging Face are supported")
     options.refuse_set("normalize_before", "normalize_embedding", "add_final_layer_norm", "extra_pos_embeddings")
     embedding = arrays.shape(SHARED, ENCODER, DECODER, HEAD)
@@ -112,7 +122,7 @@ def _architecture(arrays: Arrays, options: Options) -> TransformerConfig:
         scale_embeddings=options.flag("scale_embedding"),
         decoder_start="bos" if _start(options) != options.number("eos_token_id", 0, 0) else "eos",
         share_embeddings=_sharing(options, arrays),
-        output_bias=BIAS in arrays,
+        output_bias=_has_bias(arrays, masked),
         dropout=options.fraction("dropout", 0.1),
         attention_dropout=options.fraction("attention_dropout"),
         activation_dropout=options.fraction("activation_dropout"),
@@ -159,11 +169,14 @@ def _parameter(arrays: Arrays, name: str, sharing: str) -> Array | Stored:
     return arrays.stored("model." + pytorch_name(name))
 
 
-def _forbidden(folder: Path, options: Options) -> list[int]:
+def _has_bias(arrays: Arrays, masked: list[int]) -> bool:
+    """Whether any token that is written has a bias: the class stores zeros for a model without."""
+    return BIAS in arrays and not {*np.flatnonzero(arrays.read(BIAS)).tolist()} <= {*masked}
+
+
+def _forbidden(search: Options) -> list[int]:
     """Tokens that generation never writes: `bad_words_ids` of one token each, usually the padding."""
-    found = options.values.get("bad_words_ids")
-    if found is None and (folder / "generation_config.json").is_file():
-        found = Options.of_json(folder / "generation_config.json").values.get("bad_words_ids")
+    found = search.values.get("bad_words_ids")
     words = found if isinstance(found, list) else []
     return [word[0] for word in words if isinstance(word, list) and len(word) == 1 and type(word[0]) is int]
 
@@ -227,6 +240,7 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
         notes.append(
             "its vocabulary is not a sentencepiece model, so Hugging Face's tokenizer cannot segment text for it"
         )
+    notes += penalty_notes(learned.config, "Hugging Face's search")
     if learned.model.norm_epsilon != NORM_EPSILON:
         notes.append(
             f"Hugging Face's class adds {NORM_EPSILON} to variances, the run {learned.model.norm_epsilon}, so that its "
@@ -275,8 +289,11 @@ def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
     start = 0 if model.decoder_start == "eos" else outgoing.target.index(BOS) if is_bos else pad
     never = [place for place, index in enumerate(outgoing.target) if index == ADDED or index in model.masked_tokens]
     tokens = {"decoder_start_token_id": start, "eos_token_id": 0, "pad_token_id": pad, "forced_eos_token_id": 0}
+    longest = learned_rows if model.positions == "learned" else outgoing.learned.config.max_length
     generation = {
         "num_beams": outgoing.learned.config.beam,
+        "length_penalty": outgoing.learned.config.alpha,
+        "max_length": longest,  # generate() stops after 20 tokens without
         **({"bad_words_ids": [[each] for each in never]} if never else {}),
     }
     config = {
@@ -293,7 +310,7 @@ def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
         "decoder_ffn_dim": model.d_ff,
         "activation_function": model.activation,
         "scale_embedding": model.scale_embeddings,
-        "max_position_embeddings": learned_rows if model.positions == "learned" else outgoing.learned.config.max_length,
+        "max_position_embeddings": longest,
         "share_encoder_decoder_embeddings": model.share_embeddings == "all",
         "tie_word_embeddings": model.share_embeddings in ("all", "target-output"),
         "dropout": model.dropout,
@@ -303,13 +320,12 @@ def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
         "static_position_embeddings": True,
         "torch_dtype": "float32",
         **tokens,
-        **generation,
     }
     tokenizer = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": not outgoing.is_shared, "source_lang": None,
-                 "target_lang": None, "model_max_length": config["max_position_embeddings"]}  # fmt: skip
+                 "target_lang": None, "model_max_length": longest}  # fmt: skip
     return {
         CONFIG_NAME: config,
-        "generation_config.json": {**tokens, **generation},
+        GENERATION_NAME: {**tokens, **generation},
         "tokenizer_config.json": tokenizer,
     }
 

@@ -80,6 +80,12 @@ class Options:
         expected = f"a whole number from {at_least} to {at_most}"
         return self._value(name, default, lambda v: type(v) is int and at_least <= v <= at_most, expected)
 
+    def real(self, name: str, default: float) -> float:
+        """Return a finite number, 0 or more."""
+        return float(
+            self._value(name, default, lambda v: type(v) in (int, float) and 0 <= v < np.inf, "a number, 0 or more")
+        )
+
     def fraction(self, name: str, default: float = 0.0) -> float:
         """Return a probability below 1."""
         return float(

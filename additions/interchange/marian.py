@@ -19,6 +19,7 @@ from additions.interchange.marian_binary import binary_arrays
 from additions.interchange.outgoing import (
     LearnedModel,
     Outgoing,
+    penalty_notes,
     refuse_fields,
     refuse_other_attention,
     starts_with_embedding,
@@ -69,9 +70,9 @@ def read_marian(path: Path, positions: str | None = None) -> ForeignModel:
         options = Options(path, _config(arrays))
         model = _architecture(arrays, options, positions)
         source, target = _vocabularies(path.parent, options, arrays)
-        beam = Options(path, _decoder_config(path.parent)).number("beam-size", 6, at_most=1000)
+        search = _search(path.parent)
         is_pre = model.norm == "pre"
-        found = foreign_model(model, lambda name: _parameter(arrays, name, is_pre), source, target, path, beam=beam)
+        found = foreign_model(model, lambda name: _parameter(arrays, name, is_pre), source, target, path, **search)
         arrays.refuse_rest(lambda name: name.startswith("special:") or name.endswith("_QuantMultA"))
         return found
 
@@ -210,6 +211,17 @@ def _decoder_config(folder: Path) -> dict[str, Any]:
     return parse_yaml(read_text(path)) if path.is_file() else {}
 
 
+def _search(folder: Path) -> dict[str, Any]:
+    """The settings of the search that decoder.yml holds; OPUS-MT's where there is none."""
+    found = _decoder_config(folder)
+    options = Options(folder / "decoder.yml", found)
+    options.refuse_set("word-penalty")
+    return {
+        "beam": options.number("beam-size", 12 if found else 6, at_most=1000),
+        "alpha": options.real("normalize", 0.0 if found else 1.0),
+    }
+
+
 def _listed(values: Any) -> list[str]:
     """Return the names of files that an option lists, without their folders: no path in a file is followed."""
     listed = values if isinstance(values, list) else []
@@ -299,10 +311,12 @@ def write_marian(learned: LearnedModel, folder: Path) -> list[str]:
     names = ("vocab.yml", "vocab.yml") if outgoing.is_shared else ("vocab.src.yml", "vocab.trg.yml")
     for side, name in zip(EMBEDDINGS, names, strict=True):
         write_text(folder / name, yaml_text(outgoing.names(side)))
-    decoder = {"models": ["model.npz"], "vocabs": list(names), "beam-size": learned.config.beam, "normalize": 1}
+    decoder = {"models": ["model.npz"], "vocabs": list(names), "beam-size": learned.config.beam}
+    decoder["normalize"] = learned.config.alpha
     write_text(folder / "decoder.yml", "relative-paths: true\n" + yaml_of(decoder))
     write_sentencepiece(learned.vocabulary, folder)
-    return [OTHER_POSITIONS] if model.positions == "sinusoidal-halves" else []
+    notes = [OTHER_POSITIONS] if model.positions == "sinusoidal-halves" else []
+    return notes + penalty_notes(learned.config, "Marian's search")
 
 
 def _refuse_what_marian_lacks(learned: LearnedModel) -> None:

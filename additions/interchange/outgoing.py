@@ -194,6 +194,17 @@ def refuse_other_attention(model: TransformerConfig, program: str) -> None:
             )
 
 
+def penalty_notes(config: RunConfig, program: str) -> list[str]:
+    """Return a note for a length penalty that another program does not have: the paper's, with its offset."""
+    if not config.beta or not config.alpha:
+        return []
+    return [
+        f"{program} divides log-probabilities by length^{config.alpha:g}, the run by "
+        f"((length + {config.beta:g}) / {config.beta + 1:g})^{config.alpha:g}, so that other translations may be best; "
+        "both search alike with alpha=0, or with beta=0 in the run"
+    ]
+
+
 # ---- safetensors, for your own programs --------------------------------------------------------------------------
 
 

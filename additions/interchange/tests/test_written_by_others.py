@@ -4,12 +4,16 @@
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from additions.interchange.formats import read_foreign, write_foreign
+from additions.interchange.tests.foreign_models import learned_model
 from minitf import Translator
+from minitf.decoding.search import length_penalty
 
 FILES = Path(__file__).parent / "files"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
@@ -22,3 +26,44 @@ def test_log_probabilities_of_tied_models_are_those_of_ctranslate2(kind):
     pairs = [(" ".join(source), " ".join(target)) for source, target in EXPECTED["pairs"]]
     for found, expected in zip(translator.score(pairs), EXPECTED["log-probabilities"][kind], strict=True):
         np.testing.assert_allclose(found.token_log_probabilities, expected, atol=1e-5)
+
+
+def test_search_settings_of_transformers_5_are_read():
+    config = read_foreign(FILES / "huggingface").config
+    assert (config.beam, config.alpha, config.beta) == (6, 0.8, 0.0)
+    assert config.model.masked_tokens == (0, 2)  # the padding, which starts the decoder, and one that is added
+
+
+@pytest.mark.parametrize("found", EXPECTED["searches"]["huggingface"])
+def test_length_penalty_of_hugging_face_is_a_power_of_the_length_with_the_end_token(found):
+    penalty = length_penalty(len(found["log-probabilities"]), found["penalty"], beta=0.0)
+    assert found["score"] == pytest.approx(sum(found["log-probabilities"]) / penalty, abs=1e-5)
+
+
+@pytest.mark.parametrize("found", EXPECTED["searches"]["ctranslate2"])
+def test_search_of_ctranslate2_finds_the_same_translations_and_scores(found):
+    translator = Translator.load(FILES / "ctranslate2-float16")
+    settings = {"beam": 4, "n_best": 2, "alpha": found["penalty"], "beta": 0.0}
+    (best,) = translator.translate_nbest([" ".join(found["source"])], **settings)
+    assert [each.text.split() for each in best] == found["translations"]
+    assert [each.score for each in best] == pytest.approx(found["scores"], abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["huggingface", "marian"])
+def test_search_settings_go_there_and_come_back(name, tmp_path):
+    learned = learned_model(decoder_start="zero", norm_epsilon=1e-5, positions="sinusoidal-halves")
+    learned = replace(learned, config=replace(learned.config, beam=7, alpha=0.7, beta=0.0))
+    assert not any("length^0.7" in note for note in write_foreign(learned, tmp_path / name, name))
+    found = read_foreign(tmp_path / name).config
+    assert (found.beam, found.alpha, found.beta) == (7, 0.7, 0.0)
+    with_offset = replace(learned, config=replace(learned.config, beta=5.0))
+    (note,) = [each for each in write_foreign(with_offset, tmp_path / "offset", name) if "length^0.7" in each]
+    assert "((length + 5) / 6)^0.7" in note
+
+
+def test_export_to_hugging_face_says_how_long_translations_may_be_and_has_no_bias_that_the_model_lacks(tmp_path):
+    """`generate()` stops after 20 tokens where no length is given, and the class always stores a bias."""
+    learned = learned_model(norm_epsilon=1e-5)
+    write_foreign(learned, tmp_path / "model", "huggingface")
+    assert json.loads((tmp_path / "model" / "generation_config.json").read_text())["max_length"] == 64
+    assert not read_foreign(tmp_path / "model").config.model.output_bias

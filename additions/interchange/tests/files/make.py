@@ -2,8 +2,8 @@
 
 Run from the root of the repository, in an environment that has them: python additions/interchange/tests/files/make.py
 The folders hold a random model of 8 dimensions: as transformers saves it, and as CTranslate2's converter writes it in
-each of these types. expected.json has the versions, and the log-probabilities that CTranslate2 gives the target tokens,
-computed in float32.
+each of these types. expected.json has the versions, the log-probabilities that CTranslate2 gives the target tokens,
+computed in float32, and what searches of the two programs find with length penalties.
 """
 
 import json
@@ -46,12 +46,35 @@ def write_huggingface(folder: Path) -> None:
     model = transformers.MarianMTModel(config).eval()
     with torch.no_grad():
         model.final_logits_bias.normal_()
-        model.final_logits_bias[0, -1] = 0
+        model.final_logits_bias[0, [0, -1]] = torch.tensor([7.5, 0.0])  # translations end after a few tokens
     model.generation_config = transformers.GenerationConfig(
         num_beams=6, max_length=24, length_penalty=0.8, bad_words_ids=[[len(pieces) - 1]],
         decoder_start_token_id=len(pieces) - 1, eos_token_id=0, pad_token_id=len(pieces) - 1, forced_eos_token_id=0,
     )  # fmt: skip
     model.save_pretrained(folder)
+
+
+def searched_by_huggingface(line: str, penalty: float) -> dict:
+    """The best translation, the log-probability of each token, and the score that orders translations."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(FILES / "huggingface")
+    model = transformers.MarianMTModel.from_pretrained(FILES / "huggingface")
+    source = tokenizer(line, return_tensors="pt").input_ids
+    how = {"length_penalty": penalty, "return_dict_in_generate": True, "output_scores": True}
+    found = model.generate(source, num_return_sequences=2, **how)
+    ids = found.sequences[1].tolist()  # the best one is empty
+    ids = ids[: ids.index(0) + 1]
+    with torch.no_grad():
+        logits = model(input_ids=source, decoder_input_ids=torch.tensor([ids[:-1]])).logits
+    each = [row[index] for row, index in zip(logits.log_softmax(-1)[0].tolist(), ids[1:], strict=True)]
+    return {"penalty": penalty, "log-probabilities": each, "score": found.sequences_scores[1].item()}
+
+
+def searched_by_ctranslate2(source: list[str], penalty: float) -> dict:
+    """The two best translations, and their scores."""
+    translator = ctranslate2.Translator(str(FILES / "ctranslate2-float16"), compute_type="float32")
+    how = {"beam_size": 4, "length_penalty": penalty, "num_hypotheses": 2, "return_scores": True}
+    (found,) = translator.translate_batch([source], min_decoding_length=0, max_decoding_length=24, **how)
+    return {"source": source, "penalty": penalty, "translations": found.hypotheses, "scores": found.scores}
 
 
 def main() -> None:
@@ -68,10 +91,13 @@ def main() -> None:
         translator = ctranslate2.Translator(str(folder), compute_type="float32")
         found = translator.score_batch(*([pair[side] for pair in pairs] for side in (0, 1)))
         scores[kind] = [each.log_probs for each in found]
+    searches = {
+        "huggingface": [searched_by_huggingface(line, each) for line, _ in TRIED for each in (0.8, 0.6, 0.0)],
+        "ctranslate2": [searched_by_ctranslate2(line, each) for line, _ in pairs for each in (1.0, 0.6, 0.0)],
+    }
     made = {each.__name__: each.__version__ for each in (ctranslate2, sentencepiece, torch, transformers)}
-    (FILES / "expected.json").write_text(
-        json.dumps({"made with": made, "pairs": pairs, "log-probabilities": scores}, indent=1)
-    )
+    found = {"made with": made, "pairs": pairs, "log-probabilities": scores, "searches": searches}
+    (FILES / "expected.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
