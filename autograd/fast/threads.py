@@ -102,12 +102,16 @@ def run_blocks(work: Callable[[slice], Any], rows: int, block: int, worth_waking
 
 
 def run(work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = True) -> None:
-    """Call `work` on each of the tasks, on all threads."""
+    """Call `work` on each of the tasks, on all threads; after an error or Ctrl-C, none begins another task."""
     waiting = iter(tasks)  # shared: a thread that has finished a task takes the next
 
     def take() -> None:
-        for task in waiting:
-            work(task)
+        try:
+            for task in waiting:
+                work(task)
+        finally:
+            for _ in waiting:  # none is left, but after an error
+                pass
 
     others = []
     if _Process.pool is not None and worth_waking and len(tasks) > 1 and not _Process.caller.alone:

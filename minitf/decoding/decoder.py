@@ -1,6 +1,6 @@
 """The interface between search and model, and the Transformer's decoder, position by position.
 
-The fast decoder, with the same methods, is minitf/fast/decoder.py.
+The fast decoder, with the same methods, is minitf/fast/inference.py.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from autograd.fast import kernels_of
-from minitf.fast import layers as fast
-from minitf.fast import variants as fast_variants
+from minitf.fast import fused_layers as fast
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import FeedForward, Module
@@ -31,11 +30,11 @@ REPLACEMENTS: dict[type[Module], type[Module]] = {
     plain.Residual: fast.FusedResidual,
     plain.DecoderLayer: fast.PackedDecoderLayer,
     plain.Encoder: fast.CheckpointedEncoder,
-    variants.PreNormEncoder: fast_variants.CheckpointedPreNormEncoder,
+    variants.PreNormEncoder: fast.CheckpointedPreNormEncoder,
     plain.Decoder: fast.PackedDecoder,
-    variants.PreNormDecoder: fast_variants.PackedPreNormDecoder,
+    variants.PreNormDecoder: fast.PackedPreNormDecoder,
     plain.Transformer: fast.FastTransformer,
-    variants.ForeignTransformer: fast_variants.FastForeignTransformer,
+    variants.ForeignTransformer: fast.FastForeignTransformer,
 }
 
 

@@ -20,7 +20,7 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.candidates import log_probabilities_of
 from minitf.errors import UserError
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 
 __all__ = ["SentenceAttention"]

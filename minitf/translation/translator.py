@@ -25,7 +25,7 @@ from minitf.decoding.search import BeamSearchConfig, Model
 from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.translation.forced_decoding import ForcedDecoding
 from minitf.translation.loading import (

@@ -31,7 +31,7 @@ from minitf.data.text import read_lines
 from minitf.decoding.lines import BatchedModel
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.accelerate import accelerate
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
 from minitf.translation.settings import Settings

@@ -22,8 +22,8 @@ from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.fast.decoder import InferenceTransformer
-from minitf.fast.layers import linear_heads
+from minitf.fast.fused_layers import linear_heads
+from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
 from minitf.training.optim import Adam, batch_loss

@@ -11,7 +11,7 @@ import numpy as np
 
 from additions.course.conformance.table import NotGiven
 from autograd import Tensor
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import DecoderLayer, EncoderLayer, Transformer
 from minitf.model.variants import ForeignTransformer
 

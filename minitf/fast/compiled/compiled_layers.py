@@ -1,6 +1,6 @@
 """The layers of a small model that Numba compiles: the encoder, and the decoder of rows of hypotheses.
 
-A row is computed alike whatever is computed beside it.  minitf/fast/decoder.py has the same in array code.
+A row is computed alike whatever is computed beside it.  minitf/fast/inference.py has the same in array code.
 """
 
 from __future__ import annotations

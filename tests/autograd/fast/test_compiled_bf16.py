@@ -192,12 +192,10 @@ def test_threads_share_the_outputs_of_a_large_product(kernels):
 
 
 def test_rows_of_weights_in_16_bits(kernels):
-    w, bias, x, chosen = normal(150, 31), normal(150, seed=1), normal(3, 31), np.array([149, 0, 64, 63])
+    w, bias, chosen = normal(150, 31), normal(150, seed=1), np.array([149, 0, 64, 63])
     weights = BFloat16Weights.of(w, bias)
     np.testing.assert_array_equal(weights.rows(chosen), rounded(w[chosen]).astype(f4))
     np.testing.assert_array_equal(BFloat16Weights.of(w.T.copy().T).rows(chosen), weights.rows(chosen))
-    some = kernels.linear_packed(x, weights.take(chosen))
-    np.testing.assert_array_equal(some, kernels.linear_packed(x, weights)[:, chosen])
 
 
 def test_what_is_not_finite_stays_in_its_row_and_output(kernels):
@@ -288,7 +286,7 @@ def test_what_is_not_only_a_factor_is_kept_whole_unless_it_is_a_bfloat16(in_use)
     saved = y.op._saved.saved
     assert saved[0] is q.data
     assert [type(a) is recomputed.NarrowArray for a in saved] == [False, True, False, False, True]
-    halved = (k.data.nbytes + saved[4].array().nbytes) / 2
+    halved = (k.data.nbytes + saved[4].unpack().nbytes) / 2
     assert sum(a.nbytes for a in y.op.saved_arrays if a is not None) == q.data.nbytes + v.data.nbytes + halved
 
 

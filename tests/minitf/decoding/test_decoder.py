@@ -11,7 +11,7 @@ from minitf.decoding.greedy import greedy_search
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.training.optim import Adam
 from tests.helpers import model_variants
 from tests.helpers.marks import parametrize_some

@@ -10,7 +10,7 @@ from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from tests.helpers.small_model import SMALL, Lively, model_with, sources
 
 

@@ -15,10 +15,10 @@ from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.lines import BatchedModel, batches_by_length
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
-from minitf.fast import decoder as fast_decoder
+from minitf.fast import inference as fast_decoder
 from minitf.fast.compiled import search_weights
 from minitf.fast.compiled.compiled_layers import project_memory
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
 pytestmark = pytest.mark.heavy  # Numba compiles
@@ -163,7 +163,7 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
 def test_the_last_batches_of_a_small_model_are_divided(monkeypatch, in_cache, sizes):
     monkeypatch.setattr(_Process, "threads", 2)
     monkeypatch.setattr(fast_decoder, "IN_CACHE", in_cache)
-    monkeypatch.setattr(fast_decoder, "in_threads", lambda decoder, work, batches, threads: given.extend(batches))
+    monkeypatch.setattr(fast_decoder, "run", lambda work, batches: given.extend(batches))
     given = []
     decoder = InferenceTransformer(lively())
     decoder.compute_batches(None, batches_by_length, range(1, 101), 10_000, 40, 1)

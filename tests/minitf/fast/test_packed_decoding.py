@@ -11,7 +11,7 @@ from minitf.config import TranslateConfig
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.sampling import SamplingConfig
 from minitf.errors import UserError
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.model.layers import Embedding, Linear
 from minitf.model.transformer import Transformer
 from minitf.run.packing import pack_run

@@ -20,7 +20,7 @@ from autograd.fast import compiled_kernels, compiled_tiles, set_kernels
 from autograd.fast.low_precision import compiled_bf16, compiled_int8
 from minitf.fast.accelerate import accelerate
 from minitf.fast.compiled import compiled_layers, compiled_search
-from minitf.fast.decoder import InferenceTransformer
+from minitf.fast.inference import InferenceTransformer
 from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
 from tests.helpers.small_model import SMALL, model_with, sources

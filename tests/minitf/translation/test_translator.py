@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minitf.decoding.lines
-import minitf.fast.decoder
+import minitf.fast.inference
 from autograd.fast.threads import _Process
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
@@ -505,14 +505,14 @@ def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch):
     lines = ENGLISH * 8
     expected = load(tiny_run).translate_nbest(lines, n_best=2)
     monkeypatch.setattr(_Process, "threads", 3)
-    monkeypatch.setattr(minitf.fast.decoder, "WORTH_SHARING", {"numpy": 0})
+    monkeypatch.setattr(minitf.fast.inference, "WORTH_SHARING", {"numpy": 0})
     found = load(tiny_run).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
     assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
 
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     monkeypatch.setattr(_Process, "threads", 2)
-    monkeypatch.setattr(minitf.fast.decoder, "WORTH_SHARING", {"numpy": 0})
+    monkeypatch.setattr(minitf.fast.inference, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 
     def fail(lines):

@@ -3,7 +3,7 @@
 `TransformerDecoder` (minitf/decoding/decoder.py) defines what is computed, and the layers are the model's, on arrays
 (array_layers.py), since a call of NumPy on a few hypotheses may cost as much as the arithmetic in it.  The beams of a
 sentence are the queries of one attention, side by side, and keys and values of the past are not copied when beams are
-reordered (state.py).
+reordered (tree_cache.py).
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast import cpu_kernels, kernels_of, thread_count
-from autograd.fast.threads import blocks_of
+from autograd.fast import cpu_kernels, in_one_thread, kernels_of, thread_count
+from autograd.fast.threads import blocks_of, run
 from autograd.safety import last_change, now
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.array_layers import ArrayAttention, ArrayTransformer, Product, RecordingAttention, matrices, on_arrays
-from minitf.fast.state import DecodingState
-from minitf.fast.threads import Work, in_threads
+from minitf.fast.tree_cache import DecodingState
 from minitf.model.transformer import Transformer, padding_mask
 
 __all__ = ["InferenceTransformer"]
 
 Array = Any
 
+Work = Callable[[Any, list[int]], None]
+"""Compute the results of a batch, given by the indices of its sentences, with a decoder."""
 Batches = Callable[..., Iterator[list[int]]]
 """(lengths, most tokens, most sentences) -> batches of sentences"""
 WORTH_A_THREAD = 8
@@ -97,8 +98,13 @@ class InferenceTransformer(TransformerDecoder):
         batches = [*batches_by_length(lengths, max_tokens, shared if threads > 1 else max_sentences)]
         if threads > 1 and getattr(self, "compiled_search", None) is not None and self.weights_of_a_step <= IN_CACHE:
             batches[-threads:] = [each[s] for each in batches[-threads:] for s in blocks_of(len(each), WORTH_A_THREAD)]
+
+        def alone(batch: list[int]) -> None:
+            with in_one_thread():
+                work(self, batch)
+
         if min(threads, len(batches)) > 1:
-            in_threads(self, work, batches, min(threads, len(batches)))
+            run(alone, batches)
             return
         for batch in batches:
             work(self, batch)
