@@ -32,10 +32,6 @@ def packages(tmp_path):
     return tmp_path
 
 
-def test_without_it_nothing_is_said(packages):
-    assert last_line_of_importing("minitf, autograd", packages) == ""
-
-
 def test_installed_under_this_project(packages):
     """`pip install autograd`, then this project: its files are beside ours."""
     (packages / "autograd" / "tracer.py").touch()
