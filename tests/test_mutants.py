@@ -25,16 +25,17 @@ def slope():
     return None if g.item() == -1 else f"it is {g.item()}"
 
 
-def one_of_each_rule():
-    """A mutant of each rule, of those whose checks are quick."""
-    found = {mutant.rule: mutant for mutant in all_mutants(rooms=("Ops", "Optimizer"))}
-    return [found[rule] for rule in RULES if rule in found]
+@pytest.fixture(scope="module")
+def quick():
+    """The mutants whose checks are quick, by their rules."""
+    return {mutant.rule: mutant for mutant in all_mutants(rooms=("Ops", "Optimizer"))}
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("mutant", one_of_each_rule(), ids=str)
-def test_one_of_each_rule_is_noticed(mutant):
-    assert next(try_out([mutant]))[1] is not None
+@pytest.mark.parametrize("rule", RULES)
+def test_one_of_each_rule_is_noticed(quick, rule):
+    if rule in quick:
+        assert next(try_out([quick[rule]]))[1] is not None, quick[rule]
 
 
 def test_the_rules_make_mistakes_in_every_room():

@@ -139,12 +139,12 @@ def searched(ours, lines, beam, alpha):
 
 @pytest.mark.heavy
 def test_translations_are_those_of_minitf(half_trained):
-    settings = ((1, 0.6), (2, 0.6), (4, 0.0), (4, 0.6), (4, 1.5), (4, 3.0))
-    lines = sentences(np.random.default_rng(6), 8, longest=6)
+    settings = ((1, 0.6), (2, 0.6), (4, 0.6), (4, 3.0))
+    lines = sentences(np.random.default_rng(6), 5, longest=6)
     found = {setting: searched(half_trained, lines, *setting) for setting in settings}
     assert len({len(tokens) for each in found.values() for tokens, _ in each}) >= 4, "outputs of many lengths"
     assert found[1, 0.6] != found[2, 0.6] != found[4, 0.6], "the beam matters"
-    assert found[4, 0.0] != found[4, 1.5] != found[4, 3.0], "the penalty matters"
+    assert found[4, 0.6] != found[4, 3.0], "the penalty matters"
     assert one_file.TAPE == []
 
 
