@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 
 from sentencepiece import SentencePieceProcessor
 
+from additions.interchange.normaliser import with_normaliser
 from additions.interchange.stored_arrays import MAX_CONFIG_BYTES, ModelFileError, SourceFile, read_text
 from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.data.vocabulary import Vocabulary
 from minitf.system.files import parse_json, parse_json_object
 from minitf.system.writing import atomic_write
 
@@ -237,10 +239,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_sentencepiece(vocabulary: Any, folder: Path) -> bool:
-    """Write `source.spm` and `target.spm`, if the vocabularies have sentencepiece models; returns whether both do."""
+    """Write `source.spm` and `target.spm`, if the vocabularies have sentencepiece models; returns whether both do.
+
+    The model of a run's own vocabulary gets the normalisation that a run does without it.
+    """
     models = {side: getattr(vocabulary, side).model for side in ("source", "target")}
     for side, model in models.items():
         if model:
             with atomic_write(folder / f"{side}.spm") as file:
-                file.write(model)
+                file.write(with_normaliser(model) if isinstance(vocabulary, Vocabulary) else model)
     return all(models.values())
