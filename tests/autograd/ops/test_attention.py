@@ -68,6 +68,16 @@ def test_true_means_may_attend():
     close(attention(q, k, v, ~mask), plain_attention(q, k[[0, 2]], v[[0, 2]]))
 
 
+@pytest.mark.parametrize(("t", "s"), [(4, 4), (4, 6), (6, 4), (1, 3), (3, 1)])
+def test_causal(t, s):
+    """Key j for query i where j ≤ i, both counted from 0, also where there are more of one."""
+    arrays = qkv(2, 2, t=t, s=s)
+    allowed = np.array([[j <= i for j in range(s)] for i in range(t)])
+    close(attention(*arrays, is_causal=True), plain_attention(*arrays, allowed))
+    first, *_ = attention(*(array[0, 0] for array in arrays), is_causal=True)
+    close(first, arrays[2][0, 0, 0])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_a_query_that_may_attend_to_nothing(dtype, dropout):
