@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,55 +13,54 @@ import numpy as np
 from autograd.fast.low_precision.int8 import quantise
 from minitf.config import RunConfig
 from minitf.data.prepared_folder import is_prepared, other_content
-from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.fast.array_layers import matrices
 from minitf.run.text_snapshots import keep_held_out, kept_copies
 from minitf.storage import checkpoint_store, checkpoints
-from minitf.storage.run_directory import RunDirectory, save_config
+from minitf.storage.run_directory import CHECKPOINTS_NAME, RunDirectory, save_config
 from minitf.system.files import os_errors_explained
 from minitf.system.process import say, shell_command
 from minitf.system.writing import new_folder
 from minitf.training.run import MODEL, Texts, exist
-from minitf.translation.loading import LearnedModel, build_model, check_vocabulary, choose_checkpoints
+from minitf.translation.loading import LearnedModel, build_model, load_learned
 
 
 def pack_run(run: Path, output: Path | None, resumable: bool, int8: bool = False) -> str:
     """Copy the files that `run` needs into the new directory `output`; return a message for the user.
 
+    run: a run, or a model of another program, which becomes a run
     int8: store matrices in 8 bits
 
     Raises: UserError for a run without a checkpoint, or if `output` exists.
     """
-    directory = RunDirectory.open(run)
     place = output or run.absolute().with_name(f"{run.absolute().name}-packed")
     with new_folder(place) as path:
         packed = RunDirectory(path)
-        content = _pack_to_resume(directory, packed) if resumable else _pack_to_translate(directory, packed, int8)
+        if resumable:
+            content = _pack_to_resume(RunDirectory.open(run), packed)
+        else:
+            content = _pack_to_translate(load_learned(run, warn=_warn), packed, int8)
     command = f"{shell_command('train')} --resume" if resumable else shell_command("translate")
     return f"{place}: {_size(place)} of {_size(run)}: {content}\nuse it with:\n    {command} {quote(str(place))}"
 
 
-def _pack_to_translate(run: RunDirectory, packed: RunDirectory, int8: bool) -> str:
+def _pack_to_translate(learned: LearnedModel, packed: RunDirectory, int8: bool) -> str:
     """Write configuration, vocabulary, and the weights that translate as the one checkpoint."""
-    config, vocabulary = run.config(_warn), load_vocabulary(run.vocabulary_path)
-    paths, prefix = choose_checkpoints(run, config, None, None, config.weights, _warn)
-    check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
+    config, vocabulary, origin = learned.config, learned.vocabulary, learned.origin
     packed.checkpoints_path.mkdir()
     about = {"packed": config.weights, "vocabulary": vocabulary.fingerprint()}
-    step = int(paths[-1].stem.partition("-")[2])
-    weights = checkpoints.average(paths, prefix)
-    if int8:
-        weights = _in_int8(LearnedModel(config, vocabulary, weights, paths[-1]))
-    arrays = checkpoints.with_prefix(MODEL, weights)
+    is_run = origin.parent.name == CHECKPOINTS_NAME
+    step = int(origin.stem.partition("-")[2]) if is_run else 0
+    weights = _in_int8(learned) if int8 else learned.weights
     place = checkpoints.Checkpoints(packed.checkpoints_path).path(step)
-    checkpoint_store.save(place, arrays, about, checkpoints.read_origin(paths[-1]))
+    of_run = checkpoints.read_origin(origin) if is_run else {"run": secrets.token_hex(16)}
+    checkpoint_store.save(place, checkpoints.with_prefix(MODEL, weights), about, of_run)
     vocabulary.save(packed.path / vocabulary.file_name)
     save_config(packed.config_path, replace(config, weights="average", average_checkpoints=1))
-    found = len(checkpoints.Checkpoints(run.checkpoints_path).last(config.average_checkpoints))
+    found = len(checkpoints.Checkpoints(origin.parent).last(config.average_checkpoints)) if is_run else 1
     mean = f"the mean of {found} checkpoints" if found > 1 else "the weights of the only checkpoint"
     kind = mean if config.weights == "average" else f"{config.weights} weights"
-    return f"configuration, vocabulary and {kind}{', matrices in 8 bits' if int8 else ''}"
+    return f"configuration, vocabulary and {kind if is_run else 'weights'}{', matrices in 8 bits' if int8 else ''}"
 
 
 def _in_int8(learned: LearnedModel) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ holds one (locked_run.py).
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Self
 
 from minitf.config import RunConfig
@@ -39,6 +40,8 @@ LOG_NAME = "log.jsonl"
 LOCK_NAME = "lock"
 HYPOTHESES_NAME = "test.hypotheses"
 REPORT_NAME = "report.html"
+WEIGHTS_OF_OTHERS = ("model.safetensors", "model.bin", "pytorch_model.bin")
+"""Files that stand beside the config.json of a model of Hugging Face or CTranslate2."""
 
 
 class RunDirectory:
@@ -67,6 +70,11 @@ class RunDirectory:
             raise UserError(f"{path} is not a directory; give the directory of a training run, such as runs/tiny")
         if not has_config:
             raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the directory of a training run")
+        if any((run.path / name).is_file() for name in WEIGHTS_OF_OTHERS):
+            raise UserError(
+                f"{path} is a model of another program, not a run; make a run of it with: minitf import "
+                f"{quote(str(path))} RUN"
+            )
         require_no_links(run.path)
         return run
 

@@ -12,8 +12,12 @@ import pytest
 
 from additions.interchange.formats import read_foreign, write_foreign
 from additions.interchange.tests.foreign_models import learned_model
+from additions.pages.commands import attention, report
 from minitf import Translator
+from minitf.app.models import pack
+from minitf.app.translate import main as translate
 from minitf.decoding.search import length_penalty
+from minitf.errors import UserError
 
 FILES = Path(__file__).parent / "files"
 EXPECTED = json.loads((FILES / "expected.json").read_text())
@@ -67,3 +71,29 @@ def test_export_to_hugging_face_says_how_long_translations_may_be_and_has_no_bia
     write_foreign(learned, tmp_path / "model", "huggingface")
     assert json.loads((tmp_path / "model" / "generation_config.json").read_text())["max_length"] == 64
     assert not read_foreign(tmp_path / "model").config.model.output_bias
+
+
+@pytest.mark.parametrize("name", ["huggingface", "ctranslate2-int8"])
+def test_commands_take_the_folder_as_they_take_a_run(name, tmp_path, capfd):
+    """Translating, scoring, ensembles, attention, packing; what needs a run says what to do."""
+    model, source, target = str(FILES / name), tmp_path / "source", tmp_path / "target"
+    source.write_text("a ba cab\nabba\n")
+    target.write_text("ca\n▁ca\n")
+    packed = str(tmp_path / "packed")
+    pack([model, "--output", packed])
+    capfd.readouterr()
+    outputs = []
+    for runs in ([model], [packed], [model, packed], [model, model]):
+        translate([*runs, "--input", str(source), "--nbest", "2", "--alignment"])
+        translate([*runs, "--input", str(source), "--score", str(target)])
+        outputs.append(capfd.readouterr().out)
+    alone, from_packed, of_both, of_two = outputs
+    assert (alone, of_both) == (from_packed, of_two)
+    assert [line.split("|||")[:2] for line in alone.splitlines()[:4]] == [
+        line.split("|||")[:2] for line in of_both.splitlines()[:4]
+    ]
+    attention([model, "--input", str(source), "--output", str(tmp_path / "attention.html")])
+    pack([model, "--output", str(tmp_path / "small"), "--precision", "int8"])
+    for command in (lambda: report([model]), lambda: pack([model, "--resumable", "--output", str(tmp_path / "no")])):
+        with pytest.raises(UserError, match="is a model of another program, not a run; make a run of it with: minitf"):
+            command()
