@@ -65,19 +65,13 @@ def _of_relu(g_y: Array, y: Array) -> bool:
 
 @entry("numba", _of_relu)
 def relu_backward_sum(g_y: Array, y: Array) -> tuple[Array, Array]:
-    g_x = np.empty(y.shape, f4)
-    return g_x, relu_backward_sum_(g_y, y, g_x)
-
-
-def relu_backward_sum_(g_y: Array, y: Array, g_x: Array) -> Array:
-    """Write g_y where y > 0, else 0, to g_x, which may be g_y; return the sum of its rows."""
-    infinity = INFINITY[y.dtype]
+    g_x, infinity = np.empty(y.shape, f4), INFINITY[y.dtype]
     bits = y.view(type(infinity))
 
     def work(s: slice, total: Array) -> None:
         kernels.relu_backward_sum(g_y[s], bits[s], infinity, g_x[s], total)
 
-    return _sums_of_blocks(work, g_x, 1)[0]
+    return g_x, _sums_of_blocks(work, g_x, 1)[0]
 
 
 def _sums_of_blocks(work: Callable[..., None], rows: Array, count: int) -> list[Array]:

@@ -80,7 +80,7 @@ def add_bias_(y: Array, bias: Array, relu: Any) -> None:
 
 @compiled
 def relu_backward_sum(g_y: Array, y: Array, infinity: Any, g_x: Array, g_bias: Array) -> None:
-    """g_x = g_y where 0 < y ≤ infinity, else 0; g_bias = Σ over the rows.  g_x may be g_y.
+    """g_x = g_y where 0 < y ≤ infinity, else 0; g_bias = Σ over the rows.
 
     Shapes: g_y, g_x [N, D]; y int [N, D], the bits of floating-point numbers; g_bias [D]
     """
@@ -360,29 +360,36 @@ def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, n
 
 
 @compiled
-def largest_of_rows(logits: Array, barred: Array, ids: Array, values: Array, log_total: Array) -> None:
-    """The largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the whole row.
+def select_largest(row: Array, barred: Array, ids: Array, values: Array) -> Any:
+    """Find the largest numbers of a row that are not barred, equal ones by id; return the largest of all.
 
-    Shapes: logits [R, V], barred bool [V]; written: ids int [R, C], values [R, C], log_total [R] float64; at least C
-    are not barred
+    Shapes: row [V], barred bool [V]; written: ids int [C], values [C]; at least C are not barred
     """
-    count = ids.shape[1]
+    count, found, top = ids.size, 0, f4(-np.inf)
+    for start in range(0, row.size, PART):
+        part = row[start : start + PART]
+        most = largest(part)
+        top = most if most > top else top
+        if found == count and not most > values[count - 1]:
+            continue  # nothing here is among the largest
+        for i in range(part.size):
+            x = part[i]
+            if barred[start + i] or (found == count and not x > values[count - 1]):
+                continue
+            place = found if found < count else count - 1
+            while place > 0 and x > values[place - 1]:
+                values[place], ids[place] = values[place - 1], ids[place - 1]
+                place -= 1
+            values[place], ids[place] = x, start + i
+            found = min(found + 1, count)
+    return top
+
+
+@compiled
+def largest_of_rows(logits: Array, barred: Array, ids: Array, values: Array, log_total: Array) -> None:
+    """`select_largest` of each row, and ln Σ exp of it.
+
+    Shapes: logits [R, V], barred bool [V]; written: ids int [R, C], values [R, C], log_total [R] float64
+    """
     for r in range(logits.shape[0]):
-        row, row_ids, row_values, top, found = logits[r], ids[r], values[r], f4(-np.inf), 0
-        for start in range(0, row.size, PART):
-            part = row[start : start + PART]
-            most = largest(part)
-            top = most if most > top else top
-            if found == count and not most > row_values[count - 1]:
-                continue  # nothing here is among the largest
-            for i in range(part.size):
-                x = part[i]
-                if barred[start + i] or (found == count and not x > row_values[count - 1]):
-                    continue
-                place = found if found < count else count - 1
-                while place > 0 and x > row_values[place - 1]:
-                    row_values[place], row_ids[place] = row_values[place - 1], row_ids[place - 1]
-                    place -= 1
-                row_values[place], row_ids[place] = x, start + i
-                found = min(found + 1, count)
-        log_total[r] = log_of_sum(row, top)
+        log_total[r] = log_of_sum(logits[r], select_largest(logits[r], barred, ids[r], values[r]))

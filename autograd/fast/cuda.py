@@ -334,10 +334,11 @@ class Cuda(GpuBackend):
                 return y, mask
         return self.linear(x, weight, bias, relu=True), None
 
-    def masked_product(self, a: Array, b: Array, mask: Array) -> tuple[Array | None, None]:
+    def masked_product(self, a: Array, b: Array, mask: Array) -> Array | None:
+        """a b where `mask`, of `linear_relu`, else 0; None where no product applies the mask."""
         kind, y = _kind(a, b), cupy.empty((len(a), b.shape[1]), a.dtype)
         done = kind is not None and self._gemm(kind, a, b, y, epilogue="RELU_BACKWARD", mask=mask)
-        return y if done else None, None
+        return y if done else None
 
     def _gemm(
         self, kind: str, a: Array, b: Array, y: Array, add: bool = False,

@@ -28,6 +28,8 @@ Places = Sequence[Any]  # for each of several arrays, memory or None
 NO_PLACES: Places = (None, None, None)
 BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
 
+LOGITS_BYTES = 128 << 20  # that `linear_cross_entropy` holds in memory; half of it where memory is scarce
+
 # ---- Dropout ----
 
 
@@ -386,12 +388,6 @@ def gradients_of_heads(xp: Any, shapes: Sequence[tuple[int, ...]], dtype: Any, p
 
 
 @entry("numpy")
-def logits_bytes() -> int:
-    """Bytes of logits that `linear_cross_entropy` holds in memory, unless it is given `rows`."""
-    return 128 << 20
-
-
-@entry("numpy")
 def linear_cross_entropy(
     x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
     wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
@@ -408,14 +404,15 @@ def linear_cross_entropy(
     targets = np.where(counted, targets, 0)  # other rows read column 0
     g_x = np.empty(x.shape, dtype) if wanted[0] else None
     g_weight = g_bias = None
-    blocks = -(-size // max(1, rows or cpu.logits_bytes() // (len(weight) * dtype.itemsize)))  # of equal size
+    in_memory = LOGITS_BYTES // (2 if cpu.in_bfloat16 else 1)
+    blocks = -(-size // max(1, rows or in_memory // (len(weight) * dtype.itemsize)))  # of equal size
     for some in blocks_of(size, rows or -(-size // blocks)):
         logits = cpu.linear(x[some], weight, bias)
         losses[:, some] = np.where(counted[some], cpu.cross_entropy_(logits, targets[some], label_smoothing), 0)
         if any(wanted):
             logits[~counted[some]] = 0  # now they are gradients
             if factors is not None:
-                _scale_rows_(logits, np.where(counted[some], factors[some], 1))
+                logits *= np.where(counted[some], factors[some], 1)[:, None]
             if g_x is not None and wanted[1] and not some.start:  # the first block's are the sums' first terms
                 g_x[some], g_weight = cpu.products((logits, weight), (logits.T, x[some]))
             else:
@@ -461,15 +458,6 @@ def cross_entropy_(logits: Array, targets: Array, label_smoothing: float) -> tup
 
     spread(work, len(logits), logits.shape[1] * logits.itemsize)
     return loss, nll
-
-
-def _scale_rows_(rows: Array, factors: Array) -> None:
-    """rows[n] *= factors[n].  Shapes: rows [N, V] (overwritten), factors [N]"""
-
-    def work(s: slice) -> None:
-        rows[s] *= factors[s, None]
-
-    spread(work, len(rows), rows.shape[1] * rows.itemsize)
 
 
 # ---- Optimizer ----

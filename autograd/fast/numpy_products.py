@@ -118,15 +118,6 @@ def linear_relu(x: Array, weight: Array, bias: Array | None) -> tuple[Array, Arr
 
 
 @entry("numpy")
-def masked_product(a: Array, b: Array, mask: Array) -> tuple[Array | None, Array | None]:
-    """a b where `mask`, else 0, and the sum of its rows; None where no kernel computes them, as here.
-
-    mask: of `linear_relu`, or its y, also as bits of bfloat16
-    """
-    return None, None
-
-
-@entry("numpy")
 def linear_gradients(
     g_y: Array, weight: Array | None, x: Array | None, dtype: Any, with_bias: bool
 ) -> tuple[Array | None, Array | None, Array | None]:

@@ -109,7 +109,6 @@ class Linear(FastOp, nn.Linear):
     relu = False
     has_mask = False  # whether `masked_gradient` can be asked for
     masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
-    masked_sum: Any = None  # the sum of its rows, if the product computed it
     narrow, factors_alone = (0, 2), True
 
     @classmethod
@@ -126,7 +125,7 @@ class Linear(FastOp, nn.Linear):
         mask = None
         if self.relu and any(self.needs_gradient):
             y, mask = self.kernels.linear_relu(rows_of(x), weight, bias)
-            self.has_mask = mask is not None or self.kernels.in_bfloat16
+            self.has_mask = mask is not None
         else:
             y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
@@ -141,8 +140,7 @@ class Linear(FastOp, nn.Linear):
 
         Applying ReLU's gradient twice changes nothing, so y may have other consumers, too.
         """
-        _, _, y, mask = self.saved_factors
-        found, self.masked_sum = self.kernels.masked_product(g_rows, weight, rows_of(y) if mask is None else mask)
+        found = self.kernels.masked_product(g_rows, weight, self.saved[3])
         self.masked = None if found is None else found.reshape(self.output_specs[0].shape)
         return self.masked
 
@@ -152,7 +150,7 @@ class Linear(FastOp, nn.Linear):
         g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
         for y in after_relu[:1]:  # one or none
             if g_y is self.masked:
-                g_bias, self.masked, self.masked_sum = self.masked_sum, None, None
+                self.masked = None
             else:
                 g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
         factor = x if weight is None else weight

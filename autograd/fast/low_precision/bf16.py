@@ -33,11 +33,6 @@ def require_bfloat16() -> None:
 
 
 @entry("bf16")
-def logits_bytes() -> int:
-    return 64 << 20
-
-
-@entry("bf16")
 def round_(x: Array) -> Array:
     """Round activations to bfloat16.  Shapes: [...] (overwritten)"""
     if plain(x):
@@ -106,12 +101,6 @@ def _linear(x: Array, weight: Array, bias: Array | None, relu: bool = False, dty
 @entry("bf16", _linear)
 def linear(x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
     return _product_(np.empty((len(x), len(weight)), F4), x, weight.T, bias, relu)
-
-
-@entry("bf16", lambda a, b, mask: _rounds(a, b))
-def masked_product(a: Array, b: Array, mask: Array) -> tuple[Array | None, Array | None]:
-    g = cpu.product(a, b)
-    return g, compiled.relu_backward_sum_(g, mask, g)
 
 
 # ---- Layers ----

@@ -20,11 +20,11 @@ from autograd.fast.compiled_tiles import (
     F32,
     FEATURES,
     I32,
-    I64,
     PACKED,
     SUMS,
     in_all_lanes,
     load,
+    loop_over,
     number,
     plus_pairs,
     store,
@@ -51,7 +51,7 @@ def add_tile(
     typing_context: Any, a: Any, a_first: Any, a_row: Any, a_pair: Any, b: Any, b_first: Any, pairs: Any, c: Any,
     c_first: Any, c_row: Any, begun: Any,
 ) -> Any:  # fmt: skip
-    """c[c_first + r · c_row + n] = Σ a[a_first + r · a_row + p · a_pair] · b[b_first + p · COLUMNS + n], p < pairs > 0
+    """c[c_first + r · c_row + n] = Σ a[a_first + r · a_row + p · a_pair] · b[b_first + p · COLUMNS + n], p < pairs
 
     Added to c if begun, else in its place.  Shapes: a, b int32 [N], c float32 [N]
     """
@@ -69,33 +69,18 @@ def add_tile(
             for n in range(0, COLUMNS, LANES)
         ]
         zero = ir.Constant(SUMS, [ir.Constant(F32, 0.0)] * LANES)
-        before = builder.block
-        with builder.if_then(begun):
-            added, kept = builder.block, [load(builder, place, SUMS) for place in places]
-        start = []
-        for each in kept:
-            start.append(builder.phi(SUMS))
-            start[-1].add_incoming(zero, before)
-            start[-1].add_incoming(each, added)
-        before, body, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
-        builder.branch(body)
-        builder.position_at_end(body)
-        p = builder.phi(I64)
-        sums = [builder.phi(SUMS) for _ in start]
-        here = builder.gep(b, [builder.mul(p, number(COLUMNS))])
-        factors = [load(builder, builder.gep(here, [number(n)]), PACKED) for n in range(0, COLUMNS, LANES)]
-        at = builder.mul(p, a_pair)
-        new: list[Any] = []
-        for row in rows:
-            pair = in_all_lanes(builder, builder.load(builder.gep(row, [at])), PACKED)
-            new += [plus_pairs(builder, sums[len(new) + n], pair, each) for n, each in enumerate(factors)]
-        following = builder.add(p, number(1))
-        for phi, first, then in zip([p, *sums], [number(0), *start], [following, *new], strict=True):
-            phi.add_incoming(first, before)
-            phi.add_incoming(then, body)
-        builder.cbranch(builder.icmp_signed("<", following, pairs), body, after)
-        builder.position_at_end(after)
-        for place, total in zip(places, new, strict=True):
+        start = [builder.select(begun, load(builder, place, SUMS), zero) for place in places]
+
+        def step(p: Any, sums: list[Any]) -> list[Any]:
+            here, at = builder.gep(b, [builder.mul(p, number(COLUMNS))]), builder.mul(p, a_pair)
+            factors = [load(builder, builder.gep(here, [number(n)]), PACKED) for n in range(0, COLUMNS, LANES)]
+            new: list[Any] = []
+            for row in rows:
+                pair = in_all_lanes(builder, builder.load(builder.gep(row, [at])), PACKED)
+                new += [plus_pairs(builder, sums[len(new) + n], pair, each) for n, each in enumerate(factors)]
+            return new
+
+        for place, total in zip(places, loop_over(builder, pairs, start, step), strict=True):
             store(builder, total, place)
         return context.get_dummy_value()
 

@@ -44,23 +44,7 @@ def largest_of_row(row: Array, size: int, barred: Array, ids: Array, values: Arr
 
     Shapes: row [1, ≥ V], barred bool [V], ids int64 [C], values [C] (written), ones [1, ≥ PART]
     """
-    count, found, top = len(ids), 0, f4(-np.inf)
-    for start in range(0, size, PART):
-        part = row[0, start : min(start + PART, size)]
-        most = kernels.largest(part)
-        top = most if most > top else top
-        if found == count and not most > values[count - 1]:
-            continue  # nothing here is among the largest
-        for i in range(part.size):
-            x = part[i]
-            if barred[start + i] or (found == count and not x > values[count - 1]):
-                continue
-            place = found if found < count else count - 1
-            while place > 0 and x > values[place - 1]:
-                values[place], ids[place] = values[place - 1], ids[place - 1]
-                place -= 1
-            values[place], ids[place] = x, start + i
-            found = min(found + 1, count)
+    top = kernels.select_largest(row[0, :size], barred, ids, values)
     total: Any = 0.0
     for start in range(0, size, PART):
         part = row[0, start : min(start + PART, size)]

@@ -112,15 +112,14 @@ def test_factors_may_be_the_bits_of_bfloat16(kernels):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.uint16])
-def test_the_product_that_applies_relu_is_the_one_before_it(kind, kernels):
+def test_the_gradient_of_relu_reads_bits_of_bfloat16(kind, kernels):
     g, w, y = normal(70, 51), normal(51, 40, seed=1), normal(70, 40, seed=2)
     y[:6, 0] = np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-38
     expected = kernels.relu_backward_sum(kernels.product(g, w), y)
     y = kernels.narrowed(y)[0] if kind is np.uint16 else y
     with np.errstate(invalid="ignore"):  # of NaN > 0
-        for found in (kernels.masked_product(g, w, y), kernels.relu_backward_sum(kernels.product(g, w), y)):
-            for one, other in zip(found, expected, strict=True):
-                np.testing.assert_array_equal(one, other)
+        for one, other in zip(kernels.relu_backward_sum(kernels.product(g, w), y), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
     above = [False, True, False, False, False, True]
     np.testing.assert_array_equal(expected[0][:6, 0] != 0, above)
 
@@ -326,7 +325,7 @@ def test_a_second_run_of_checkpoint_keeps_activations_in_16_bits(in_use, monkeyp
 
 
 def test_the_backward_pass_of_a_feed_forward_network_widens_nothing(in_use, monkeypatch):
-    """At most: the gradient of the hidden activations, their 16 bits, and packed parts of factors."""
+    """At most: the gradient of the hidden activations before and after ReLU, and packed parts of factors."""
     rows, wide = 2048, 1024
     x, up, down = leaf(normal(rows, 16)), leaf(normal(wide, 16, seed=1)), leaf(normal(16, wide, seed=2))
     biases = leaf(normal(wide, seed=3)), leaf(normal(16, seed=4))
@@ -339,4 +338,4 @@ def test_the_backward_pass_of_a_feed_forward_network_widens_nothing(in_use, monk
     finally:
         tracemalloc.stop()
     hidden = 4 * rows * wide
-    assert hidden < peak < 1.5 * hidden
+    assert hidden < peak < 2.4 * hidden
