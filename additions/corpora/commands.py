@@ -8,7 +8,7 @@ from shlex import quote
 
 from additions.corpora.splitting import BY, split_corpus
 from additions.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
-from minitf.app.arguments import add_corpus, add_options_of
+from minitf.app.arguments import add_options_of
 from minitf.app.command_line import ArgumentParser
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.system.files import require_regular
@@ -58,7 +58,7 @@ def statistics(argv: Sequence[str]) -> None:
         description="Print lengths, the number of distinct words, problems such as empty sides and repeated pairs, "
         "and a suitable preset and vocabulary size.",
     )
-    add_corpus(parser)
+    _add_corpus(parser)
     parser.add_argument(
         "--held-out",
         type=Path,
@@ -74,7 +74,20 @@ def statistics(argv: Sequence[str]) -> None:
         require_regular(given.source)  # it is read again
     print(render(corpus_statistics(given.source, given.target)))
     for source, _ in given.held_out:
-        refuse_leaks(given.source, source)
+        refuse_leaks(given.source, given.target, source)
+
+
+def _add_corpus(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        type=Path,
+        metavar="SOURCE",
+        help="source text, one sentence per line, such as mine.en; or, without TARGET, a text whose lines are a "
+        "sentence, a tab and its translation, such as mine.en-de.tsv",
+    )
+    parser.add_argument(
+        "target", type=Path, nargs="?", metavar="TARGET", help="its translation, line by line, such as mine.de"
+    )
 
 
 # ---- minitf split SOURCE TARGET ----
@@ -91,12 +104,14 @@ def split(argv: Sequence[str]) -> None:
         test=given.test,
         seed=given.seed,
         by=given.by,
+        clean=given.clean,
     )
     print(f"{given.output}: {report.train:,} training, {report.valid:,} validation, {report.test:,} test pairs")
     if (report.valid, report.test) != (given.valid, given.test):
         print(f"{given.valid:,} and {given.test:,} were requested: pairs with a common sentence are not split")
-    if report.empty:
-        print(f"omitted: {report.empty:,} pairs with an empty side")
+    total = report.train + report.valid + report.test + sum(report.removed.values())
+    for fault, count in report.removed.items():
+        print(f"{count:>9,} of {total:,} pairs removed: they {fault}")
     if report.targets_in_train:
         print(
             f"{report.targets_in_train:,} held-out targets also occur in training, with other sources; --by both "
@@ -115,7 +130,7 @@ def _split_parser() -> ArgumentParser:
         description="Split a corpus into training, validation and test text. Pairs with the same source sentence stay "
         "together, so that no held-out sentence is trained on.",
     )
-    add_corpus(parser)
+    _add_corpus(parser)
     for name in ("valid", "test"):
         text = f"number of {'validation' if name == 'valid' else 'test'} pairs (default 1000)"
         parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)
@@ -128,5 +143,11 @@ def _split_parser() -> ArgumentParser:
         choices=BY,
         default="source",
         help="source: pairs with the same source stay together (default); both: also pairs with the same target",
+    )
+    parser.add_argument(
+        "--clean",
+        action="store_true",
+        help="remove the pairs that minitf statistics lists as pairs to check, each for the first rule that it breaks, "
+        "and print how many (default: only pairs with an empty side)",
     )
     return parser

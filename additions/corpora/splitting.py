@@ -10,12 +10,14 @@ would leak as well. Time is linear in the size of the corpus, which is held in m
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from additions.corpora.faults import EMPTY, pairs_with_faults, read_corpus
 from minitf.corpora.built_in import Splits, require_non_negative
-from minitf.data.text import normalise, read_pairs
+from minitf.data.text import normalise
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 from minitf.system.writing import atomic_write
@@ -32,24 +34,28 @@ class Report:
     train: int
     valid: int
     test: int
-    empty: int  # pairs left out because a side is empty
+    removed: dict[str, int]  # pairs left out, by the rule that they break
     targets_in_train: int  # held-out pairs whose target, with another source, is also a target of training
     paths: dict[str, tuple[Path, Path]]  # of train, valid and test, without empty ones
 
 
 def split_corpus(
     source: Path,
-    target: Path,
+    target: Path | None,
     folder: Path,
     *,
     valid: int,
     test: int,
     seed: int = 0,
     by: str = "source",
+    clean: bool = False,
 ) -> Report:
     """Write train, valid and test with the suffixes of the given files into `folder`.
 
     Pairs keep their order within the training text, and are drawn by `seed`.
+
+    target: None for a source whose lines are a sentence, a tab and its translation
+    clean: leave out all pairs with a fault; False: only those with an empty side
     Raises: UserError for texts that cannot be read, files that exist, and a corpus that cannot be cut like that.
     """
     require_non_negative(valid=valid, test=test, seed=seed)
@@ -60,13 +66,18 @@ def split_corpus(
     found = [path for path in paths if path.exists()]
     if found:
         raise UserError(f"{found[0]} already exists; delete it, or give another --output")
-    pairs = list(read_pairs(source, target))
-    whole = [pair for pair in pairs if all(map(str.strip, pair))]
+    removed: Counter[str] = Counter()
+    whole = []
+    for pair, faults in pairs_with_faults(list(read_corpus(source, target))):
+        wrong = [fault for fault in faults if clean or fault == EMPTY]
+        removed.update(wrong[:1])
+        if not wrong:
+            whole.append(pair)
     splits = split_pairs(whole, valid=valid, test=test, seed=seed, by=by)
     trained = {key_of(pair[1]) for pair in splits.train}
     return Report(
         **{name: len(part) for name, part in vars(splits).items()},
-        empty=len(pairs) - len(whole),
+        removed=dict(removed),
         targets_in_train=sum(key_of(pair[1]) in trained for pair in (*splits.valid, *splits.test)),
         paths=_write(splits, folder, suffixes),
     )
@@ -167,10 +178,14 @@ def refuse_overlap(splits: Splits[Pair], by: str = "source") -> None:
                     raise UserError(f"the {name} {pair[side][:60]!r} is in both {other} and {part}; keep it in one")
 
 
-def _suffixes(source: Path, target: Path) -> Pair:
-    """The languages, as the names of the files end: corpus.en.gz -> en; source and target where they do not tell."""
-    one, two = (path.with_suffix("") if path.suffix == ".gz" else path for path in (source, target))
-    found = one.suffix.removeprefix("."), two.suffix.removeprefix(".")
+def _suffixes(source: Path, target: Path | None) -> Pair:
+    """The languages, as the names of the files end: corpus.en.gz -> en, corpus.en-de.tsv -> en and de; source and
+    target where they do not tell."""
+    names = [path.name.removesuffix(".gz") for path in (source, target or source)]
+    if target is None:
+        one, _, two = names[0].removesuffix(".tsv").rpartition(".")[2].partition("-")
+        names = [f".{one}", f".{two}"]
+    found = names[0].rpartition(".")[2], names[1].rpartition(".")[2]
     return found if all(found) and found[0] != found[1] else ("source", "target")
 
 

@@ -7,17 +7,15 @@ Time is linear in the size of the corpus; memory holds a hash of every line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
-from minitf.data.text import normalise, read_lines, read_pairs
+from additions.corpora.faults import EQUAL, SWAPPED, faults_of, read_corpus, swapped_pairs
+from minitf.data.swapped import SideWords
+from minitf.data.text import normalise, read_lines
 from minitf.errors import UserError
 
-MOST_WORDS = 100  # a longer sentence is most often several, or no sentence
-MOST_RATIO = 3.0  # of the lengths of two sides in words; beyond, one is seldom the translation of the other
-SHORT = 5  # words: of shorter sentences no ratio is surprising
 SPECIAL = 4 + 256 + 1  # subwords that every vocabulary has: special tokens, bytes, the beginning of a word
 MEASURED = "29,000 gave 37.9 BLEU after 30 minutes on one core"  # docs/results.md, Multi30k
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
@@ -54,6 +52,7 @@ class Statistics:
     distinct_pairs: int = 0
     distinct_sources: int = 0
     distinct_targets: int = 0
+    is_one_file: bool = False  # with a tab between source and target
 
     def count(self, fault: str, line: int) -> None:
         """Count a fault of a line."""
@@ -61,43 +60,40 @@ class Statistics:
         self.faults[fault] = found + 1, first
 
 
-def corpus_statistics(source: Path, target: Path) -> Statistics:
-    """Read a corpus once.  Raises: UserError for texts that cannot be read or are not aligned"""
-    found = Statistics(Side(source), Side(target))
+def corpus_statistics(source: Path, target: Path | None) -> Statistics:
+    """Read a corpus, regular files twice: swapped pairs are found by the words of all.
+
+    target: None for a source whose lines are a sentence, a tab and its translation
+
+    Raises: UserError for texts that cannot be read or are not aligned
+    """
+    found = Statistics(Side(source), Side(target or source), is_one_file=target is None)
+    words = SideWords()
     seen: tuple[set[int], set[int], set[int]] = (set(), set(), set())  # hashes of pairs, sources and targets
-    for line, pair in enumerate(read_pairs(source, target), start=1):
+    for line, pair in enumerate(read_corpus(source, target), start=1):
         one, two = map(normalise, pair)
         found.pairs += 1
-        lengths = found.source.add(one), found.target.add(two)
-        key = hash((one, two))
-        for fault in _faults(one, two, *lengths, is_repeated=key in seen[0]):
+        found.source.add(one)
+        found.target.add(two)
+        words.add(*pair)
+        for fault in faults_of(one, two, seen[0]):
             found.count(fault, line)
-        for keys, each in zip(seen, (key, hash(one), hash(two)), strict=True):
+        if target is not None and "\t" in pair[0].strip():
+            found.count(f"have a tab in {source.name}: if it has both languages, give it alone", line)
+        for keys, each in zip(seen[1:], (hash(one), hash(two)), strict=True):
             keys.add(each)
     found.distinct_pairs, found.distinct_sources, found.distinct_targets = map(len, seen)
+    if all(side.path.is_file() for side in (found.source, found.target)):
+        for line in swapped_pairs(words, read_corpus(source, target)):
+            found.count(SWAPPED, line)
     return found
 
 
-def _faults(source: str, target: str, source_words: int, target_words: int, is_repeated: bool) -> Iterator[str]:
-    longer, shorter = max(source_words, target_words), min(source_words, target_words)
-    if not shorter:
-        yield "have an empty side"
-        return
-    if is_repeated:
-        yield "repeat an earlier pair"
-    if source == target:
-        yield "have two equal sides"
-    if longer > MOST_WORDS:
-        yield f"have a side of more than {MOST_WORDS} words"
-    if longer > max(MOST_RATIO * shorter, SHORT):
-        yield f"have one side more than {MOST_RATIO:g} times as long as the other"
-
-
-def refuse_leaks(training: Path, held_out: Path) -> None:
-    """Raises: UserError if a sentence of a held-out text is also one of the training text, ignoring case"""
+def refuse_leaks(training: Path, target: Path | None, held_out: Path) -> None:
+    """Raises: UserError if a sentence of a held-out text is also a source of the training text, ignoring case"""
     wanted = {normalise(line).casefold() for line in read_lines(held_out)} - {""}
     shared: dict[str, int] = {}
-    for number, line in enumerate(read_lines(training), start=1):
+    for number, (line, _) in enumerate(read_corpus(training, target), start=1):
         if (key := normalise(line).casefold()) in wanted:
             shared.setdefault(key, number)
     if shared:
@@ -159,6 +155,8 @@ def render(statistics: Statistics) -> str:
     ]
     for fault, (count, line) in statistics.faults.items():
         lines.append(f"{count:>9,} {fault}, the first on line {line:,}")
+    if statistics.faults.get(EQUAL, (0, 0))[0] == statistics.pairs:
+        lines.append("both sides are the same text: give the texts of two languages")
     return "\n".join([*lines, "", *_advice(statistics)])
 
 
@@ -169,10 +167,12 @@ def _name(quantile: float) -> str:
 def _advice(statistics: Statistics) -> list[str]:
     _, why = suggested_preset(statistics.distinct_pairs)
     held_out = min(1_000, max(1, statistics.distinct_sources // 20))
-    source, target = (quote(str(side.path)) for side in (statistics.source, statistics.target))
+    paths = [quote(str(side.path)) for side in (statistics.source, statistics.target)]
+    texts = paths[0] if statistics.is_one_file else " ".join(paths)
+    clean = " --clean" if statistics.faults else ""
     return [
         f"suggested: {suggested_flags(statistics)}",
         f"    {why}",
         "first split off validation and test texts:",
-        f"    minitf split {source} {target} --valid {held_out} --test {held_out}",
+        f"    minitf split {texts} --valid {held_out} --test {held_out}{clean}",
     ]

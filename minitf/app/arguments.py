@@ -5,25 +5,16 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from minitf.system.environment import VERSION
 
-__all__ = ["add_corpus", "add_options_of"]
+__all__ = ["add_options_of"]
 
 
 def version() -> str:
     """Return the version as printed: `minitf 0.2.0`"""
     return f"minitf {VERSION}"
-
-
-def add_corpus(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a corpus: SOURCE and TARGET."""
-    parser.add_argument(
-        "source", type=Path, metavar="SOURCE", help="source text, one sentence per line, such as mine.en"
-    )
-    parser.add_argument("target", type=Path, metavar="TARGET", help="its translation, line by line, such as mine.de")
 
 
 def add_options_of(parser: argparse.ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.prepared_folder import load_prepared
+from minitf.data.swapped import SideWords
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, sized
 from minitf.errors import UserError
@@ -36,6 +37,9 @@ from minitf.training.optim import Adam, compute_gradients
 from minitf.training.run import Run, SingleProcess, Texts, TrainingData, exist
 from minitf.training.state import TrainState
 from minitf.translation.loading import LearnedModel
+
+PAIRS_OF_WORDS = 20_000
+"""Pairs of the training text whose words tell its languages apart."""
 
 
 @contextmanager
@@ -141,7 +145,8 @@ def find_texts(config: RunConfig, say: Say) -> Texts | None:
 def check_texts(texts: Texts, say: Say) -> None:
     """Read every text once, so that errors in any of them are reported before anything is written.
 
-    Warn of held-out sources that are also in the training text, on which scores say nothing.
+    Warn of held-out sources that are also in the training text, but for white space, on which scores say nothing; and
+    of held-out texts whose two sides are swapped.
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
     """
     for path in itertools.chain(*filter(None, (texts.train, texts.valid, texts.test))):
@@ -149,17 +154,27 @@ def check_texts(texts: Texts, say: Say) -> None:
     held_out: dict[str, set[str]] = {}
     for name, pair in (("valid", texts.valid), ("test", texts.test)):
         if pair is not None:
-            held_out[name] = {source for source, _ in read_pairs(*pair) if source.strip()}
+            held_out[name] = {" ".join(source.split()) for source, _ in read_pairs(*pair)} - {""}
     shared: dict[str, set[str]] = {name: set() for name in held_out}
+    words = SideWords()
     assert texts.train is not None
-    for source, _ in read_pairs(*texts.train):
+    for number, (source, target) in enumerate(read_pairs(*texts.train)):
+        if number < PAIRS_OF_WORDS:
+            words.add(source, target)
         for name, sources in held_out.items():
-            if source in sources:
-                shared[name].add(source)
+            if (key := " ".join(source.split())) in sources:
+                shared[name].add(key)
     for name, found in shared.items():
         if found:
             share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
             say(f"warning: {share} also occur in the training text; minitf split splits a corpus without overlap")
+    for name, pair in (("valid", texts.valid), ("test", texts.test)):
+        swapped, count = words.swapped(itertools.islice(read_pairs(*pair), PAIRS_OF_WORDS)) if pair else (0, 0)
+        if 2 * swapped > count:
+            say(
+                f"warning: the source of --{name} is like the targets of training, and its target like the sources; "
+                f"give its two files in the other order"
+            )
 
 
 def prepare_data(

@@ -116,7 +116,7 @@ def test_the_command_writes_aligned_files_and_says_what_it_did(corpus, tmp_path,
     assert run(*corpus, "--valid", 11, "--test", 8, "--output", tmp_path / "new" / "split") == 0
     out = capsys.readouterr().out
     assert f"{tmp_path / 'new' / 'split'}: 82 training, 11 validation, 8 test pairs\n" in out
-    assert "omitted: 1 pairs with an empty side" in out
+    assert "1 of 102 pairs removed: they have an empty side" in out
     known = set(read_pairs(*corpus))
     counts = {}
     for name in ("train", "valid", "test"):
@@ -156,3 +156,26 @@ def test_targets_that_training_has_too_are_counted(tmp_path, capsys):
     assert [path.name for path in report.paths["train"]] == ["train.source", "train.target"]
     assert split_corpus(*paths, tmp_path / "two", valid=4, test=4, by="both").targets_in_train == 0
     assert len(list(read_lines(tmp_path / "two" / "valid.target"))) == 4
+
+
+def test_a_corpus_is_cleaned_and_each_rule_is_counted(tmp_path, capsys):
+    pairs = [(f"the {i} house of {i}", f"das {i} Haus von {i}") for i in range(1_000)]
+    wrong = [("", "x"), pairs[0], ("same here", "same here"), ("w " * 101, "v " * 90), ("one two", "1 2 3 4 5 6 7")]
+    wrong += [("das Haus von gestern", "the house of yesterday")]
+    table = tmp_path / "mine.en-de.tsv"
+    table.write_text("".join(f"{source}\t{target}\n" for source, target in [*pairs, *wrong]), "utf-8")
+    command = [str(table), "--valid", "10", "--test", "10", "--output", str(tmp_path / "split")]
+    assert run_command(split, [*command, "--clean"]) == 0
+    said = capsys.readouterr().out
+    assert "980 training, 10 validation, 10 test pairs" in said
+    for fault in ("have an empty side", "repeat an earlier pair", "have two equal sides", "more than 100 words",
+                  "more than 3 times as long", "have their languages swapped"):  # fmt: skip
+        (line,) = (line for line in said.splitlines() if fault in line)
+        assert line.split()[:3] == ["1", "of", "1,006"]
+    parts = ([tmp_path / "split" / f"{name}.{side}" for side in ("en", "de")] for name in ("train", "valid", "test"))
+    assert {pair for part in parts for pair in read_pairs(*part)} == {*pairs}
+    assert run_command(split, [*command[:-1], str(tmp_path / "whole")]) == 0
+    assert "985 training, 10 validation, 10 test pairs" in capsys.readouterr().out
+    table.write_text("no tab\n")
+    assert run_command(split, [*command[:-1], str(tmp_path / "none")]) == 2
+    assert "line 1 has no tab; give two texts" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import pytest
 
 from additions.corpora.commands import split, statistics
 from additions.corpora.statistics import corpus_statistics, render, suggested_preset
+from minitf.corpora.built_in import built_in_corpus
 from minitf.system.process import run_command
 from tests.helpers.runs import call
 
@@ -44,6 +45,28 @@ def test_counts(tmp_path):
     assert "8 pairs, 7 of them distinct" in text
     assert "1 have an empty side, the first on line 3" in text
     assert max(map(len, text.splitlines()[:-1])) <= 120
+
+
+def faults_in(*paths):
+    return {fault: count for fault, (count, _) in corpus_statistics(*paths).faults.items()}
+
+
+def test_swapped_pairs_a_table_and_one_text_twice_are_noticed(tmp_path):
+    pairs = [*dict.fromkeys(built_in_corpus(train_pairs=2_000, valid_pairs=0, test_pairs=0).train)]
+    some = [pair[::-1] if i % 5 == 0 else pair for i, pair in enumerate(pairs)]
+    others = faults_in(*write(tmp_path, pairs))
+    assert "have their languages swapped" not in others
+    found = faults_in(*write(tmp_path, some))
+    wanted = sum(i % 5 == 0 and one != other for i, (one, other) in enumerate(some))
+    assert found.keys() - others == {"have their languages swapped"}
+    assert 0.8 * wanted < found["have their languages swapped"] <= wanted
+    table = tmp_path / "c.en-de.tsv"
+    table.write_text("".join("\t".join([*pair, "0.9"]) + "\n" for pair in some))
+    assert faults_in(table, None) == found
+    assert f"minitf split {table} --valid" in render(corpus_statistics(table, None))
+    _, target = write(tmp_path, pairs)
+    assert any("tab" in fault for fault in faults_in(table, target))
+    assert "both sides are the same text" in render(corpus_statistics(target, target))
 
 
 def test_more_text_gets_a_larger_model_and_vocabulary():

@@ -1,0 +1,54 @@
+"""README's "Train your own", as printed but for its time, to the page in a browser."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minitf.corpora.built_in import built_in_corpus
+from tests.helpers.readme import commands_under
+
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "el")]
+SHORTER = {"--max-minutes 40": "--max-minutes 0.1", "--valid 1000": "--valid 20", "--test 1000": "--test 20"}
+
+
+@pytest.mark.slow
+def test_train_your_own(tmp_path, chromium):
+    draw = random.Random(0)
+    pairs = built_in_corpus(train_pairs=2_000, valid_pairs=0, test_pairs=0).train
+    names = ["".join(draw.choices(SYLLABLES, k=3)) for _ in pairs]  # as many words as a text of people has
+    for side, name in enumerate(("mine.en", "mine.de")):
+        lines = (f"{pair[side]} {called}\n" for pair, called in zip(pairs, names, strict=True))
+        (tmp_path / name).write_text("".join(lines), encoding="utf-8")
+    program = tmp_path / "bin" / "minitf"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m minitf "$@"\n')
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+    said = {}
+    commands = commands_under("Train your own")
+    assert [command.split()[1] for command in commands] == ["statistics", "split", "train", "translate", "page"]
+    for command in commands:
+        for long, short in SHORTER.items():
+            command = command.replace(long, short)
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        said[command.split()[1]] = done.stdout + done.stderr
+    assert "BLEU" in said["train"]
+    assert "minitf split" not in said["train"]  # no warning of held-out text that is trained on
+    assert "in the other order" not in said["train"]
+    lines = (tmp_path / "out.de").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 20
+    chromium.complaints()
+    chromium.open(tmp_path / "translator.html")
+    chromium.wait_for("document.body.dataset.ready")
+    texts = (tmp_path / "split" / "test.en").read_text(encoding="utf-8").splitlines()
+    found = chromium.run("return arguments[0].map((line) => minitf.translate(line).text)", texts)
+    assert sum(one == other for one, other in zip(found, lines, strict=True)) >= 18  # weights of 8 bits
+    assert chromium.complaints() == []
