@@ -264,6 +264,9 @@ def _of_some(
 ) -> tuple[Function, tuple[Any, ...]]:
     """The function of arguments `argnums` alone, and these."""
     chosen = argnums if isinstance(argnums, tuple) else (argnums,)
+    for n in chosen:
+        if not -len(arguments) <= n < len(arguments):
+            raise ValueError(f"argnums has {n}, but the function was called with {len(arguments)} arguments, from 0 on")
 
     def of_chosen(*primals: Any) -> Any:
         whole = list(arguments)

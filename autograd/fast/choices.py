@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from autograd.backend import CPU, Backend
 from autograd.fast.table import cpu
 
@@ -17,6 +19,11 @@ def set_kernels(name: str) -> None:
     if name not in ("numpy", "numba"):
         raise ValueError(f"kernels={name!r} are not known; choose 'numpy' or 'numba'")
     if name == "numba":
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            raise ValueError(
+                f"compiled kernels need Numba's compiler, which NUMBA_DISABLE_JIT={os.environ['NUMBA_DISABLE_JIT']} "
+                "switches off; unset it, or choose kernels=numpy"
+            )
         try:
             from autograd.fast import compiled  # noqa: F401 (they enter their kernels)
             from autograd.fast.low_precision import bf16  # noqa: F401 (they enter their kernels)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -134,8 +135,21 @@ def in_order(partial: dict[int, Array]) -> Array:
 
 
 def available_cores() -> int:
-    """Return the processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the processor cores that this process may use: by its affinity, and by the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([cores, *_quotas()])
+
+
+def _quotas(cgroup: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> Iterator[int]:
+    """Yield the quotas of Linux's control groups (version 2) that this process is in, in whole cores, at least 1."""
+    with suppress(OSError, ValueError):
+        name = next(line[3:] for line in Path(cgroup).read_text().splitlines() if line.startswith("0::"))
+        group = Path(root, name.lstrip("/"))
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(root) and (file := folder / "cpu.max").exists():
+                quota, period = file.read_text().split()
+                if quota != "max":
+                    yield max(1, int(quota) // int(period))
 
 
 # ---- Threads: a pool for tasks of less than a tenth of a millisecond ----

@@ -82,11 +82,9 @@ def print_help() -> None:
 def main(argv: Sequence[str]) -> int | None:
     """Run the command named by the first word, with the other words as arguments.
 
-    Raises: UserError if the first word is missing or unknown.
+    Raises: UserError if the first word is unknown.
     """
-    if not argv:
-        raise UserError(f"give a command: {', '.join(COMMANDS)}; minitf --help describes them")
-    name, *rest = argv
+    name, *rest = argv or ["--help"]
     if name in ("-h", "--help"):
         print_help()
     elif name == "--version":

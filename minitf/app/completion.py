@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 
 from minitf.app.command_line import ArgumentParser
+from minitf.config.presets import NAMED
 from minitf.errors import UserError
 
 SCRIPT = """\
@@ -16,7 +17,9 @@ _minitf() {{
     case ${{COMP_WORDS[1]}} in
 {cases}
     esac
-    if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"; elif [ "${{word#-}}" = "$word" ]; then words=; fi
+    if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"
+    elif [ "${{COMP_WORDS[COMP_CWORD-1]}}" = --preset ]; then words="{presets}"
+    elif [ "${{word#-}}" = "$word" ]; then words=; fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
 }}
 [ -z "$ZSH_VERSION" ] || {{ autoload -U +X compinit && compinit; autoload -U +X bashcompinit && bashcompinit; }}
@@ -40,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
 def script(flags: Mapping[str, Sequence[str]]) -> str:
     """Return the completion script.  flags: the flags of each command"""
     cases = [f'        {name}) words="{" ".join(names)}" ;;' for name, names in flags.items()]
-    return SCRIPT.format(cases="\n".join(cases), commands=" ".join(flags))
+    return SCRIPT.format(cases="\n".join(cases), commands=" ".join(flags), presets=" ".join(NAMED))
 
 
 def flags_of_command(name: str) -> list[str]:

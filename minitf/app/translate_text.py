@@ -21,7 +21,7 @@ from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
-from minitf.errors import UserError
+from minitf.errors import UserError, shortened
 from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.run.tasks import task_of
 from minitf.system.files import os_errors_explained
@@ -36,6 +36,12 @@ READ_BYTES = 1 << 16
 def translate_text(config: TranslateConfig) -> None:
     """Translate the input as `config` says."""
     settings = settings_of(config)
+    for path in config.more:
+        if not path.exists():
+            raise UserError(
+                f"{shortened(str(path))!r} is no run for an ensemble; to translate a sentence, give it with --text, or "
+                "on standard input"
+            )
     texts: dict[str, Iterable[str] | None] = dict.fromkeys(ALIGNED)
     line_count = None
     if config.input is not None or any(getattr(config, name) is not None for name in ALIGNED):
@@ -125,6 +131,8 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
 
 def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
     """Open the text to translate; also return a function that tells whether the next line has yet to arrive."""
+    if config.text is not None:
+        return config.text.split("\n"), lambda: False
     if config.input is not None:
         return read_lines(config.input), lambda: False
     if sys.stdin is None:

@@ -21,6 +21,7 @@ class TranslateConfig:
         (), "further runs for an ensemble, which averages the probabilities of all runs", positional=True
     )
     input: Path | None = option(None, "text to translate, one sentence per line; none: standard input", section="Text")
+    text: str | None = option(None, "text to translate, in place of an input")
     output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")
     reference: Path | None = option(None, "reference translations; prints the BLEU score")
     score: Path | None = option(
@@ -112,6 +113,8 @@ class TranslateConfig:
                 f"weights={self.weights} is neither an average of checkpoints nor one of them; omit average and "
                 "checkpoint, or weights"
             )
+        if self.text is not None and self.input is not None:
+            raise UserError(f"input={self.input} and text cannot be combined; give one of them")
         if self.sample and self.beam is not None and self.beam > 1:
             raise UserError(f"beam={self.beam} and sample cannot be combined: sampling has no beam; omit one of them")
         for name in ("temperature", "top_k", "top_p", "seed"):

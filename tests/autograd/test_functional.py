@@ -202,3 +202,8 @@ def test_custom_gradient_of_several_arguments_and_outputs():
     assert b.grad.tolist() == [0, 0, 0]
     with pytest.raises(RuntimeError, match="1 gradients for 2 inputs"):
         ag.custom_gradient(lambda a, b: (a * b, lambda g: g))(a, b).sum().backward()
+
+
+def test_an_argument_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="argnums has 5, but the function was called with 2 arguments, from 0 on"):
+        ag.value_and_grad(lambda x, y: (x * y).sum(), argnums=5)(np.ones(2), np.ones(2))

@@ -36,8 +36,9 @@ PLAIN, COMPILED = Chosen("numpy"), Chosen("numba")
 f4 = np.float32
 
 
-def run(program):
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+def run(program, **environment):
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
 # ---- Switching on ----
@@ -56,6 +57,11 @@ set_kernels("numpy")
 print(op.kernels.kernels, thread_count())
 """
     assert run(program).stdout.split() == ["numba", "2", "True", "numpy", "2"]
+
+
+def test_a_compiler_that_is_switched_off_is_named():
+    done = run("import autograd.fast as b; b.set_kernels('numba')", NUMBA_DISABLE_JIT="1")
+    assert "ValueError: compiled kernels need Numba's compiler, which NUMBA_DISABLE_JIT=1 switches off" in done.stderr
 
 
 def test_without_numba_the_error_says_what_to_install():

@@ -14,7 +14,7 @@ import pytest
 import threadpoolctl
 
 from autograd.fast import cpu_kernels, keep_freed_memory, return_freed_memory, set_threads, thread_count
-from autograd.fast.threads import Task, Workers, run_blocks
+from autograd.fast.threads import Task, Workers, _quotas, run_blocks
 
 
 def normal(rng, shape):
@@ -245,3 +245,18 @@ assert os.waitpid(child, 0)[1] == 0
 assert workers.submit(lambda: None).exception() is None
 """
     subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=True, timeout=60)
+
+
+def test_a_containers_quota_limits_the_cores(tmp_path):
+    """cpu.max of each control group above the process: 150,000 of 100,000 microseconds are one whole core."""
+    cgroup, root = tmp_path / "cgroup", tmp_path / "fs"
+    inner = root / "outer" / "inner"
+    inner.mkdir(parents=True)
+    cgroup.write_text("0::/outer/inner\n")
+    assert [*_quotas(str(cgroup), str(root))] == []
+    (inner / "cpu.max").write_text("max 100000\n")
+    (root / "outer" / "cpu.max").write_text("350000 100000\n")
+    assert [*_quotas(str(cgroup), str(root))] == [3]
+    (inner / "cpu.max").write_text("50000 100000\n")
+    assert [*_quotas(str(cgroup), str(root))] == [1, 3]
+    assert [*_quotas(str(tmp_path / "none"), str(root))] == []

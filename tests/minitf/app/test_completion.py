@@ -39,6 +39,7 @@ def test_commands_flags_and_paths(complete):
     assert complete("minitf", "train", "--max-s") == ["--max-steps"]
     assert complete("minitf", "train", "--help") == ["--help"]
     assert complete("minitf", "translate", "--max-e") == ["--max-extra-length"]
+    assert complete("minitf", "train", "--preset", "lap") == ["laptop"]
     assert complete("minitf", "translate", "ru") == []  # bash completes a path
 
 

@@ -85,6 +85,16 @@ def source(tmp_path):
     return path
 
 
+def test_a_sentence_is_given_on_the_command_line(tiny_run, expected, call):
+    assert call(tiny_run, *SHORT, "--text", LINES[0])[:2] == (0, f"{expected[0]}\n")
+    status, out, err = call(tiny_run, LINES[0])
+    assert (status, out) == (2, "")
+    assert err == (
+        f"error: {LINES[0]!r} is no run for an ensemble; to translate a sentence, give it with --text, or on standard "
+        "input\n"
+    )
+
+
 # ---- Lines -------------------------------------------------------------------------------------------------------
 
 
