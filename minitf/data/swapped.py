@@ -13,7 +13,7 @@ SURE = 3.0  # nats by which each side of a swapped pair is more probable on the 
 
 
 class SideWords:
-    """How often each word occurs on the two sides of a corpus; of other scripts than Latin, each character."""
+    """Counts of the words on the two sides of a corpus, and of the characters of other scripts than Latin."""
 
     def __init__(self) -> None:
         self.counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
