@@ -1,5 +1,6 @@
 """NumPy's functions, and arrays that are more or less than plain ones, in the place of Tensors."""
 
+import contextlib
 import math
 import operator
 import re
@@ -65,16 +66,15 @@ def test_a_tensor_is_not_written_into_an_array(operate, sign):
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
 X, A, B = leaf(1.0, 2.0, 3.0), Tensor(2.0, requires_grad=True), Tensor(3.0, requires_grad=True)
 REFUSED = {  # what the message must name
-    "np.exp": (lambda: np.exp(X), "autograd.exp"),
-    "np.absolute": (lambda: np.abs(X), "autograd.abs"),
-    "np.sum": (lambda: np.sum(X), "autograd.sum"),
     "np.sum of a list": (lambda: np.sum([A, B]), "autograd.stack"),
-    "np.mean": (lambda: np.mean(X, axis=0), "autograd.mean"),
-    "np.amax": (lambda: np.amax(X), "autograd.max"),
-    "np.concatenate": (lambda: np.concatenate([X, X]), "autograd.concatenate"),
-    "np.stack": (lambda: np.stack((A, B)), "autograd.stack"),
-    "np.where": (lambda: np.where([True, False, True], X, 0.0), "autograd.where"),
-    "np.einsum": (lambda: np.einsum("i,i->", X, X), "autograd.einsum"),
+    "np.fabs": (lambda: np.fabs(X), "autograd.abs"),
+    "np.sum(initial=)": (lambda: np.sum(X, initial=1.0), "autograd.sum"),
+    "np.sum(dtype) by place": (lambda: np.sum(X, 0, "float32"), "autograd.sum"),
+    "np.max(out) by place": (lambda: np.max(X, 0, None), "autograd.max"),
+    "np.concatenate(dtype=)": (lambda: np.concatenate([X, X], dtype="float32"), "autograd.concatenate"),
+    "np.sum(out=) of a Tensor": (lambda: np.sum(np.ones(3), out=Tensor(0.0)), "leave out= out"),
+    "np.add(out=) of a Tensor": (lambda: np.add(1.0, 2.0, out=Tensor(0.0)), "write x = x + y"),
+    "np.add.at of a Tensor": (lambda: np.add.at(Tensor([1.0]), [0], 1.0), "into a Tensor"),
     "np.dot": (lambda: np.dot(X, X), "x.data"),
     "np.linalg.norm": (lambda: np.linalg.norm(X), "np.linalg.norm"),
     "np.block": (lambda: np.block([[X, X]]), "np.block"),
@@ -113,6 +113,126 @@ def test_what_would_lose_a_gradient_is_refused(name):
     with pytest.raises(TypeError) as caught:
         function()
     assert needed in str(caught.value)
+
+
+ONE, OTHER = (np.random.default_rng(seed).uniform(0.2, 0.9, (3, 3)) for seed in (0, 1))
+ALL_UFUNCS = sorted({value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}.items())
+OF_TENSORS = [  # functions that are computed here, with a gradient
+    "absolute", "add", "cos", "divide", "exp", "expm1", "log", "log1p", "matmul", "maximum", "minimum", "multiply",
+    "negative", "positive", "power", "reciprocal", "remainder", "sign", "sin", "sqrt", "square", "subtract", "tanh",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+]  # fmt: skip
+NAMED = r"^np\.\w+(\.\w+)? .*(autograd|x\.data|y\.data)"
+
+
+def slope(function):
+    """The derivative of `function` at ONE along a direction, and the direction."""
+    v, h = np.random.default_rng(2).standard_normal((3, 3)), 1e-6
+    up, down = (np.asarray(function(ONE + sign * h * v), float) for sign in (1, -1))
+    return (up - down) / (2 * h), v
+
+
+def require_right(result, expected, function, x):
+    """The result has the numbers of NumPy's, and, if these change with ONE, the numbers of `x`, the gradient."""
+    change, v = slope(function)
+    np.testing.assert_allclose(getattr(result, "data", result), expected, rtol=1e-12)
+    if not isinstance(result, Tensor):
+        assert not change.any(), "the gradient is lost"
+        return
+    if result.requires_grad:
+        g = np.random.default_rng(3).standard_normal(result.shape)
+        np.testing.assert_allclose((ag.grad(result, x, g)[0].data * v).sum(), (g * change).sum(), rtol=1e-5, atol=1e-8)
+    else:
+        assert not change.any(), "the gradient is lost"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:'where' used without 'out'")
+@pytest.mark.parametrize(("name", "ufunc"), ALL_UFUNCS)
+def test_every_ufunc_at_every_position_is_right_or_names_what_to_write(name, ufunc):
+    x = Tensor(ONE, requires_grad=True)
+    calls = [(x,)] if ufunc.nin == 1 else [(x, OTHER), (OTHER, x), (x, x), (x, 2.0), (0.5, x)]
+    for call in calls:
+        arrays = [ONE if value is x else value for value in call]
+        try:
+            expected = ufunc(*arrays)
+        except (TypeError, ValueError):  # of integers, times, or matrices alone
+            with pytest.raises((TypeError, ValueError)):
+                ufunc(*call)
+            continue
+        moving = lambda a, call=call: ufunc(*[a if value is x else value for value in call])  # noqa: E731
+        if name in OF_TENSORS:
+            require_right(ufunc(*call), expected, moving, x)
+            continue
+        with contextlib.suppress(TypeError):
+            require_right(ufunc(*call), expected, moving, x)
+            continue
+        with pytest.raises(TypeError, match=NAMED):
+            ufunc(*call)
+    for changed in ({"out": np.zeros((3, 3))}, {"where": ONE > 0.5}, {"dtype": "float32"}):
+        try:
+            ufunc(*[ONE if value is x else value for value in calls[0]], **changed)
+        except (TypeError, ValueError):  # which it does not have
+            continue
+        if "out" not in changed and not slope(lambda a: np.asarray(ufunc(*[a] * ufunc.nin)))[0].any():
+            continue  # it has no gradient
+        with pytest.raises(TypeError, match=NAMED):
+            ufunc(*calls[0], **changed)
+
+
+FUNCTIONS = {  # the functions used most, by whether they are computed here or refused
+    "right": [
+        lambda x: np.sum(x), lambda x: np.sum(x, axis=0, keepdims=True), lambda x: np.sum(a=x, axis=(0, 1)),
+        lambda x: np.mean(x, 1), lambda x: np.prod(x, axis=1), lambda x: np.max(x, axis=0), lambda x: np.min(x),
+        lambda x: np.amax(x), lambda x: np.amin(x, axis=1), lambda x: np.std(x, axis=0, ddof=1), lambda x: np.var(x),
+        lambda x: np.cumsum(x, axis=1), lambda x: np.clip(x, 0.3, 0.6), lambda x: np.clip(x, a_min=0.3, a_max=None),
+        lambda x: np.reshape(x, (9,)), lambda x: np.transpose(x, (1, 0)), lambda x: np.swapaxes(x, 0, 1),
+        lambda x: np.expand_dims(x, 0), lambda x: np.squeeze(x[:1]), lambda x: np.broadcast_to(x, (2, 3, 3)),
+        lambda x: np.concatenate([x, OTHER, x], axis=1), lambda x: np.stack((x, x)), lambda x: np.split(x, 3)[1],
+        lambda x: np.repeat(x, 2, axis=0), lambda x: np.take(x, [2, 0, 0], axis=1), lambda x: np.tril(x, -1),
+        lambda x: np.take_along_axis(x, np.array([[0], [2], [1]]), 1), lambda x: np.triu(x),
+        lambda x: np.where(ONE > 0.5, x, 0.0), lambda x: np.einsum("ij,kj->ik", x, x), lambda x: np.pad(x, 1),
+        lambda x: np.pad(x, ((0, 1), (2, 0)), constant_values=0.5), lambda x: np.diagonal(x, 1),
+        lambda x: np.isnan(x), lambda x: np.argmax(x, axis=1), lambda x: np.logical_not(x), lambda x: np.zeros_like(x),
+    ],
+    "refused": [
+        lambda x: np.median(x), lambda x: np.percentile(x, 30), lambda x: np.quantile(x, 0.3), lambda x: np.average(x),
+        lambda x: np.dot(x, x), lambda x: np.vdot(x, x), lambda x: np.inner(x, x), lambda x: np.outer(x, x),
+        lambda x: np.tensordot(x, x), lambda x: np.kron(x, x), lambda x: np.trace(x), lambda x: np.diag(x),
+        lambda x: np.moveaxis(x, 0, 1), lambda x: np.ravel(x), lambda x: np.vstack([x, x]), lambda x: np.hstack([x, x]),
+        lambda x: np.column_stack([x, x]), lambda x: np.tile(x, 2), lambda x: np.flip(x), lambda x: np.roll(x, 1),
+        lambda x: np.rot90(x), lambda x: np.sort(x), lambda x: np.unique(x), lambda x: np.round(x, 1),
+        lambda x: np.diff(x), lambda x: np.gradient(x), lambda x: np.cross(x, x), lambda x: np.ptp(x),
+        lambda x: np.cumprod(x), lambda x: np.nan_to_num(x), lambda x: np.copy(x), lambda x: np.array_split(x, 2),
+        lambda x: np.atleast_2d(x), lambda x: np.linalg.inv(x), lambda x: np.linalg.norm(x), lambda x: np.linalg.det(x),
+        lambda x: np.linalg.solve(x, x), lambda x: np.fft.fft(x), lambda x: np.histogram(x), lambda x: np.trapezoid(x),
+        lambda x: np.linalg.diagonal(x), lambda x: np.linalg.matmul(x, x), lambda x: np.apply_along_axis(sum, 0, x),
+        lambda x: np.sum(x, where=ONE > 0.5), lambda x: np.reshape(x, 9, order="F"), lambda x: np.mean(x, dtype=float),
+        lambda x: np.pad(x, 1, mode="edge"), lambda x: np.take(x, 9, mode="wrap"), lambda x: np.std(x, correction=1),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", FUNCTIONS["right"])
+def test_functions_that_this_package_has_are_computed_by_it(call):
+    x = Tensor(ONE, requires_grad=True)
+    require_right(call(x), call(ONE), call, x)
+
+
+@pytest.mark.parametrize("call", FUNCTIONS["refused"])
+def test_other_functions_and_arguments_are_refused_for_a_tensor_with_a_gradient(call):
+    with pytest.raises(TypeError, match=r"^np\.\S+ .*(autograd\.|x\.data)"):
+        call(Tensor(ONE, requires_grad=True))
+    found, expected = call(Tensor(ONE)), call(ONE)
+    for one, other in zip(*((v if isinstance(v, (tuple, list)) else [v]) for v in (found, expected)), strict=True):
+        np.testing.assert_array_equal(np.asarray(getattr(one, "data", one)), other)
+
+
+def test_numpy_does_not_write_into_a_tensor():
+    x = Tensor([1.0, 2.0])
+    for write in (lambda: np.copyto(x, 0.0), lambda: np.put(x, 0, 5.0), lambda: np.fill_diagonal(Tensor(ONE), 1.0)):
+        with pytest.raises((TypeError, ValueError)):
+            write()
+    assert x.tolist() == [1, 2]
 
 
 def objects(*values):
