@@ -33,7 +33,10 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
-NEIGHBOURS = {"course": {"pages"}}  # the course shows the learner's training step as a page
+NEIGHBOURS = {  # the course shows a training step as a page; a page has the rules of a sentencepiece model
+    "course": {"pages"},
+    "pages": {"interchange"},
+}
 TEXT = "autograd.ops."  # the plain ops, whose sources the course takes apart: all names are public that have no _
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))
 

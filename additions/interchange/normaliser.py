@@ -15,7 +15,7 @@ from functools import cache, partial
 
 from sentencepiece import SentencePieceNormalizer, set_min_log_level
 
-from minitf.data.prepared import fields_of
+from additions.interchange.protocol_buffers import fields_of
 
 NORMALIZER_SPEC, NAME, CHARSMAP = 3, 1, 2
 """Fields of sentencepiece's ModelProto, and of the NormalizerSpec in it."""

@@ -12,8 +12,8 @@ import base64
 import struct
 from typing import Any
 
+from additions.interchange.protocol_buffers import all_fields_of, fields_of
 from minitf.data.piece_vocabulary import LANGUAGE, PieceVocabulary
-from minitf.data.prepared import all_fields_of, fields_of
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 

@@ -16,8 +16,7 @@ from minitf.config import PRESETS, RunConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.corpora.built_in import built_in_corpus
 from minitf.data.batches import Batch, Batches
-from minitf.data.prepared import PreparedCorpus
-from minitf.data.prepared_folder import is_prepared, load_prepared
+from minitf.data.prepared import PreparedCorpus, is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
@@ -204,7 +203,7 @@ def _pairs_of_run(path: Path, learned: LearnedModel) -> Iterator[Pair]:
     if not is_prepared(folder):
         raise UserError(f"{path} has no copy of its training text; give sentences with --pair SOURCE TARGET")
     config = learned.config
-    corpus = load_prepared(folder, learned.vocabulary, max_length=config.max_length)
+    corpus = PreparedCorpus.load(folder, learned.vocabulary, max_length=config.max_length)
     for i in range(len(corpus)):
         yield corpus.source[i].tolist(), corpus.target[i].tolist()
 

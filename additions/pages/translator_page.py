@@ -21,8 +21,7 @@ import numpy as np
 from additions.pages.page import page
 from additions.pages.segmentation import rules_of
 from autograd.fast.low_precision.int8 import quantise
-from minitf.data.prepared import PreparedCorpus
-from minitf.data.prepared_folder import is_prepared
+from minitf.data.prepared import PreparedCorpus, is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.lines import search_of
 from minitf.errors import UserError
@@ -118,10 +117,11 @@ def languages_of(learned: LearnedModel) -> list[str]:
 
 def example_sentences(run: Path, vocabulary: AnyVocabulary) -> list[str]:
     """Some sentences of the run's validation text; none where the run does not keep it, as one that was packed."""
-    folder = RunDirectory(run).data_path / "valid"
+    directory = RunDirectory(run)
+    folder = directory.data_path / "valid"
     if not is_prepared(folder):
         return []
-    source = PreparedCorpus.load(folder).source
+    source = PreparedCorpus.load(folder, vocabulary, max_length=directory.config().max_length).source
     texts = vocabulary.source.decode([source[i].tolist() for i in range(min(LINES, len(source)))])
     return [text for text in dict.fromkeys(texts) if len(text) <= LONGEST_EXAMPLE][:EXAMPLES]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from autograd.fast.low_precision.int8 import quantise
 from minitf.config import RunConfig
-from minitf.data.prepared_folder import is_prepared, other_content
+from minitf.data.prepared import is_prepared, other_content
 from minitf.errors import UserError
 from minitf.fast.array_layers import matrices
 from minitf.run.text_snapshots import keep_held_out, kept_copies

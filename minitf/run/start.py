@@ -14,7 +14,6 @@ from minitf.config import PathPair, RunConfig
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.prepared_folder import load_prepared
 from minitf.data.swapped import SideWords
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, sized
@@ -251,7 +250,7 @@ def prepare_split(
     """
     folder = directory.data_path / name
     if paths is None or not exist(paths):
-        corpus = load_prepared(folder, vocabulary, max_length=config.max_length)
+        corpus = PreparedCorpus.load(folder, vocabulary, max_length=config.max_length)
     else:
         names = f"{given[0]} and {given[1]}" if given else None
         corpus = prepare(*paths, vocabulary, folder, names=names, max_length=config.max_length)

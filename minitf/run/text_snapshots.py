@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import PathPair, RunConfig
-from minitf.data.prepared_folder import is_prepared, other_content
+from minitf.data.prepared import is_prepared, other_content
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.run.tasks import task_of

@@ -1,7 +1,6 @@
 """What is prepared is what the vocabulary gives, is made once, and is never half of anything."""
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -13,12 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sentencepiece
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from minitf.data import prepared
-from minitf.data.prepared import PreparedCorpus, WordTable, encodes_words_apart, line_encoder, prepare
+from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 
@@ -58,6 +54,9 @@ class Room:
 
     def prepare(self, vocabulary=None, **options) -> PreparedCorpus:
         return prepare(self.source, self.target, vocabulary or Letters(), self.folder, **{"max_length": 5, **options})
+
+    def load(self) -> PreparedCorpus:
+        return PreparedCorpus.load(self.folder, Letters(), max_length=5)
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir())
@@ -160,8 +159,8 @@ def test_a_current_preparation_is_used_again(room):
     vocabulary = Letters()
     again = room.prepare(vocabulary)
     assert vocabulary.asked == []
-    assert content(again) == content(first) == content(PreparedCorpus.load(room.folder))
-    assert again.fingerprint == first.fingerprint == PreparedCorpus.load(room.folder).fingerprint
+    assert content(again) == content(first) == content(room.load())
+    assert again.fingerprint == first.fingerprint == room.load().fingerprint
     assert (again.dropped_empty, again.dropped_long) == (4, 2)
 
 
@@ -205,7 +204,7 @@ def test_a_broken_preparation_is_noticed_and_remade(room, part, harm):
     else:
         path.unlink()
     with pytest.raises(UserError, match=path.name):
-        PreparedCorpus.load(room.folder)
+        room.load()
     assert content(room.prepare()) == whole
 
 
@@ -214,7 +213,7 @@ def test_a_broken_description_is_noticed_and_remade(room, text):
     whole = content(room.prepare())
     (room.folder / "prepared.json").write_text(text)
     with pytest.raises(UserError, match=r"prepared\.json .*prepare the corpus again"):
-        PreparedCorpus.load(room.folder)
+        room.load()
     assert content(room.prepare()) == whole
 
 
@@ -225,8 +224,8 @@ def test_a_description_that_was_changed_is_remade(room):
     right = path.read_text()
     path.write_text(right.replace('"sha256": "', '"sha256": "0', 1))
     assert path.read_text() != right
-    with pytest.raises(UserError, match=r"prepared.json is damaged .its digest differs.; prepare the corpus again"):
-        PreparedCorpus.load(room.folder)
+    with pytest.raises(UserError, match=r"prepared.json is damaged .its key is another.; prepare the corpus again"):
+        room.load()
     assert content(room.prepare()) == expected
     assert path.read_text() == right
 
@@ -240,7 +239,7 @@ def test_a_flipped_bit_is_found_and_remade(room, part, kind):
     data[-1] ^= 1
     path.write_bytes(data)
     with pytest.raises(UserError, match=rf"{part}-.*{kind} have changed since they were written"):
-        PreparedCorpus.load(room.folder)
+        room.load()
     assert content(room.prepare()) == expected
 
 
@@ -264,10 +263,10 @@ def test_a_description_that_cannot_be_is_refused_and_remade(room, wrong):
     path = room.folder / "prepared.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
     with pytest.raises(UserError, match=r"prepare the corpus again|cannot read"):
-        PreparedCorpus.load(room.folder)
+        room.load()
     path.write_text("[" * 100_000)
     with pytest.raises(UserError, match="is damaged"):
-        PreparedCorpus.load(room.folder)
+        room.load()
     assert content(room.prepare()) == expected
 
 
@@ -282,7 +281,7 @@ def test_a_failure_midway_leaves_the_earlier_preparation(room, monkeypatch):
     with pytest.raises(UserError, match=r"train\.de, line 10"):
         room.prepare()
     assert room.files() == files
-    assert content(PreparedCorpus.load(room.folder)) == before
+    assert content(room.load()) == before
 
 
 def test_of_several_at_once_one_prepares_and_the_others_wait(room):
@@ -376,79 +375,3 @@ def test_forged_ids_and_offsets_are_not_used(room, side):
     ):
         forge(room, side, wrong)
         assert content(room.prepare()) == expected
-
-
-CORPUS = 5 * [
-    *("The cat sleeps.", "A dog barks at the moon.", "Two cats and a dog play in the garden.", "The moon is bright."),
-    *("Die Katze schläft.", "Ein Hund bellt den Mond an.", "Zwei Katzen und ein Hund spielen.", "Größe, Übung, Öl!"),
-]
-AWKWARD = st.sampled_from("\n\r\t\0\x85\u2028 ▁▅⁇\u00a0\u0301e\ufeff😀א")
-TEXTS = st.text(st.one_of(AWKWARD, st.characters(codec="utf-8")))
-SYMBOLS = (" (NP", " )", "</x>", "ab")
-
-
-def foreign(**options) -> Vocabulary:
-    """A model by sentencepiece's trainer, with our special tokens."""
-    model = io.BytesIO()
-    settings = {"vocab_size": 340, "model_type": "bpe", "normalization_rule_name": "identity", **options}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS), model_writer=model, minloglevel=2, byte_fallback=True,
-        hard_vocab_limit=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3, **settings,
-    )  # fmt: skip
-    return Vocabulary(model.getvalue())
-
-
-@pytest.fixture(scope="module", params=[(), SYMBOLS], ids=["plain", "symbols"])
-def vocabulary(tmp_path_factory, request) -> Vocabulary:
-    return Vocabulary.train(CORPUS, 330, tmp_path_factory.mktemp("words") / "model", symbols=request.param)
-
-
-def rows(sentences) -> list[list[int]]:
-    return [sentences[i].tolist() for i in range(len(sentences))]
-
-
-@pytest.mark.heavy
-@settings(deadline=None)  # the machine may be busy
-@given(st.lists(st.lists(st.one_of(TEXTS, st.sampled_from([*CORPUS, "(NP ab ) </x>ab(NP", "</s> <s>"])))))
-def test_the_ids_are_those_of_lines(vocabulary, chunks):
-    assert encodes_words_apart(vocabulary)
-    encode = line_encoder(vocabulary)
-    for lines in chunks:
-        assert rows(encode(lines)) == vocabulary.encode(lines)
-
-
-def test_each_word_is_encoded_once(vocabulary, monkeypatch):
-    table, asked = WordTable(vocabulary), []
-    monkeypatch.setattr(vocabulary, "encode", lambda lines: asked.extend(lines) or Vocabulary.encode(vocabulary, lines))
-    table.encode(["a cat", "the cat and a cat"])
-    table.encode(["the dog"])
-    assert asked == ["a", "cat", "the", "and", "dog"]
-
-
-@pytest.mark.parametrize("limit", ["MAX_WORDS", "MAX_IDS"])
-def test_a_full_table_is_begun_again(vocabulary, monkeypatch, limit):
-    monkeypatch.setattr(prepared, limit, 0)
-    table = WordTable(vocabulary)
-    for line in CORPUS:
-        assert rows(table.encode([line])) == vocabulary.encode([line])
-        assert len(table.words) == len(table.numbers) == len(set(line.split()))
-
-
-@pytest.mark.parametrize(
-    ("options", "apart"),
-    [
-        ({}, True),
-        ({"model_type": "unigram", "vocab_size": 320}, False),
-        ({"normalization_rule_name": "nmt_nfkc"}, False),
-        ({"split_by_whitespace": False}, False),
-        ({"user_defined_symbols": ["cat▁sleeps"]}, False),
-        ({"add_dummy_prefix": False}, False),
-        ({"treat_whitespace_as_suffix": True}, False),
-    ],
-    ids=lambda value: "-".join(map(str, value)) or "bpe" if isinstance(value, dict) else "",
-)
-def test_models_of_other_kinds(options, apart):
-    other = foreign(**options)
-    lines = [*CORPUS[:8], "", "The cat sleeps, the cat sleeps: ½ m²\u3000ﬁ", "  a  b "]
-    assert encodes_words_apart(other) == apart
-    assert rows(line_encoder(other)(lines)) == other.encode(lines)
