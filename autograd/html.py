@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+__all__ = ["table"]
+
 MOST = 12  # rows and columns that are shown; beyond, the middle is left out
 
 

@@ -1,6 +1,6 @@
 """Attention weights as a figure for a paper or a slide, by matplotlib: PNG, SVG or PDF.
 
-save_figure(attention_figure(translator.attention("the cat sat"), layer=2, head=1), "head.png")
+save_figure(attention_figure(attention(translator, "the cat sat"), layer=2, head=1), "head.png")
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from additions.pages.attention_page import Kind, check_choice
+from additions.pages.sentence_attention import SentenceAttention
 from minitf.errors import UserError
 from minitf.system.process import uninterrupted
 from minitf.system.writing import atomic_write
-from minitf.translation.attention_weights import SentenceAttention
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """An interactive HTML page of the attention weights of all heads, for some sentences and their translations.
 
-page = attention_page([translator.attention("the cat sat on the mat")], "runs/x")
+page = attention_page([attention(translator, "the cat sat on the mat")], "runs/x")
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from additions.pages.page import page
+from additions.pages.sentence_attention import SentenceAttention
 from minitf.errors import UserError
-from minitf.translation.attention_weights import SentenceAttention
 
 Kind = Literal["encoder", "decoder", "cross"]
 

@@ -9,6 +9,7 @@ from typing import cast
 from additions.pages.attention_figure import SUFFIXES, attention_figure, require_matplotlib, save_figure
 from additions.pages.attention_page import Kind, attention_page, check_choice
 from additions.pages.page import write_page
+from additions.pages.sentence_attention import attentions
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.translation.translator import Translator
@@ -48,7 +49,7 @@ def write_attention(
     check_choice(model.encoder_depth if kind == "encoder" else model.decoder_depth, model.heads, layer, head)
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     chosen = numbered[: 1 if is_figure else most]
-    found = [(number, each) for number, line in chosen for each in translator.attentions(line)]
+    found = [(number, each) for number, line in chosen for each in attentions(translator, line)]
     if not found:
         raise UserError(f"there is no attention to write to {path}: every line is blank")
     numbers, sentences = zip(*found, strict=True)

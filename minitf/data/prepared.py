@@ -176,7 +176,7 @@ def _write_ids(
             lines = zip(*chunk, strict=True)
             languages = vocabulary.source, vocabulary.target
             sides = [Sentences.from_lists(each.encode(side)) for each, side in zip(languages, lines, strict=True)]
-            kept = _kept(*sides, about["max_length"], counts)
+            kept = _kept(sides[0], sides[1], about["max_length"], counts)
             for side, encoded, ids, offsets in zip(COUNTS[-2:], sides, files[::2], files[1::2], strict=True):
                 sentences = encoded.take(kept)
                 ids.write(sentences.ids.astype(about["dtype"]).tobytes())

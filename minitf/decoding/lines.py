@@ -11,8 +11,8 @@ import threading
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
 from minitf.decoding.translation import Translation
-from minitf.errors import UserError
+from minitf.errors import UserError, nearest
 
 __all__ = ["search_of"]
 
@@ -35,9 +35,26 @@ MAX_ROWS_PER_BATCH = 512
 MAX_TOKENS_PER_BATCH = 4096
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
-Result = TypeVar("Result")
-Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Result]]
+Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Any]]
 """(decoder, source [B, S], indices of the sentences) -> a result for each sentence"""
+
+
+class Settings(TypedDict, total=False):
+    """Settings of a translation; a setting that is missing or None is taken from the translator."""
+
+    beam: int | None
+    alpha: float | None
+    beta: float | None
+    max_extra_length: int | None
+    max_length: int | None
+    min_length: int | None
+    n_best: int | None
+    """See `BeamSearchConfig`."""
+    sampling: SamplingConfig | None
+    max_tokens_per_batch: int
+    max_sentences_per_batch: int | None
+    progress: Callable[[int], object] | None
+    """See `Plan`."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +63,12 @@ class Plan:
 
     search: BeamSearchConfig
     sampling: SamplingConfig | None = None
+    """Draw translations at random instead of searching for the best."""
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
+    """Most source subwords searched at once, padding included."""
     max_sentences_per_batch: int | None = None
     progress: Callable[[int], object] = lambda lines: None
+    """Called with the number of lines finished since the last call."""
 
     def __post_init__(self) -> None:
         for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
@@ -97,10 +117,18 @@ class LineTranslator:
         self.search = search or BeamSearchConfig()
         self.max_source_length = max_source_length
         self.warn = warn
-        decoder = decoder_of(model)
-        self._batched = BatchedModel(decoder)
-        self._source_eos: bool = getattr(decoder, "source_eos", True)
-        self._masked: set[int] = getattr(decoder, "masked_tokens", set())
+        self.decoder = decoder_of(model)
+        self._lock = threading.Lock()
+        self._source_eos: bool = getattr(self.decoder, "source_eos", True)
+        self._masked: set[int] = getattr(self.decoder, "masked_tokens", set())
+
+    def plan(self, settings: Settings) -> Plan:
+        """Return the settings, with the translator's own values for those missing.  Raises: TypeError for others"""
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        if unknown := given.keys() - Settings.__annotations__.keys():
+            raise _unknown_setting(min(unknown))
+        of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
+        return Plan(replace(self.search, **of_search), **given)
 
     def nbest(self, lines: Sequence[str], plan: Plan, first_line: int = 1) -> list[list[Translation]]:
         """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
@@ -161,15 +189,19 @@ class LineTranslator:
     def _run(
         self,
         sentences: Sequence[list[int]],
-        job: Any,
+        job: Job,
         plan: Plan,
         rows: int,
-        done: Any,
-        batched: BatchedModel | None = None,
+        done: Callable[[Sequence[int]], object],
+        decoder: IncrementalDecoder | None = None,
     ) -> list[Any]:
+        """decoder: one of those of an ensemble, to be asked alone"""
         most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
-        limits: Any = {"rows": rows, "max_tokens": plan.max_tokens_per_batch, "max_sentences": most}
-        return (batched or self._batched).run(sentences, job, **limits, done=done, source_eos=self._source_eos)
+        limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most, "rows": rows}
+        with self._lock:
+            return run_batches(
+                decoder or self.decoder, sentences, job, **limits, done=done, source_eos=self._source_eos
+            )
 
     def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
         texts = iter(self.vocabulary.target.decode([each.tokens for hypotheses in found for each in hypotheses]))
@@ -205,54 +237,53 @@ def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda
     return in_chunks(lines, len, **limits, must_wait=must_wait)
 
 
+def _unknown_setting(name: str) -> TypeError:
+    """Return the error for a setting that is not in `Settings`, with the names that may have been meant."""
+    valid = list(Settings.__annotations__)
+    begin = [each for each in valid if each.startswith(name)]  # n: n_best
+    hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
+    return TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
+
+
 # ---- Batches ----
 
 
-class BatchedModel:
-    """A decoder that one thread of a program uses at a time."""
+def run_batches(
+    decoder: IncrementalDecoder,
+    sentences: Sequence[Sequence[int]],
+    job: Job,
+    *,
+    max_tokens: int,
+    max_sentences: int,
+    done: Callable[[Sequence[int]], object],
+    rows: int = 1,
+    source_eos: bool = True,
+) -> list[Any]:
+    """Return the result of `job` for each sentence (token ids, without EOS), in order.
 
-    def __init__(self, decoder: IncrementalDecoder, lock: threading.Lock | None = None):
-        """lock: that of another batched model whose threads must wait for this one; default: a new one"""
-        self.decoder = decoder
-        self.lock = threading.Lock() if lock is None else lock
+    rows: hypotheses of a sentence that a step computes at once
+    source_eos: end each sentence with EOS
+    done: called with the indices of finished sentences
 
-    def run(
-        self,
-        sentences: Sequence[Sequence[int]],
-        job: Job[Result],
-        *,
-        max_tokens: int,
-        max_sentences: int,
-        done: Callable[[Sequence[int]], object],
-        rows: int = 1,
-        source_eos: bool = True,
-    ) -> list[Result]:
-        """Return the result of `job` for each sentence (token ids, without EOS), in order.
+    The longest sentences come first, so that a batch too large for memory fails at once.
+    """
+    results: list[Any] = [None] * len(sentences)
+    reporting = threading.Lock()
 
-        rows: hypotheses of a sentence that a step computes at once
-        source_eos: end each sentence with EOS
+    def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
+        source = pad(Sentences.from_lists([sentences[i] for i in batch]), eos=source_eos)  # [B, S]
+        for i, result in zip(batch, job(decoder, source, batch), strict=True):
+            results[i] = result
+        with reporting:
+            done(batch)
 
-        The longest sentences come first, so that a batch too large for memory fails at once. `done` is called with the
-        indices of finished sentences.
-        """
-        results: list[Any] = [None] * len(sentences)
-        reporting = threading.Lock()
-
-        def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
-            source = pad(Sentences.from_lists([sentences[i] for i in batch]), eos=source_eos)  # [B, S]
-            for i, result in zip(batch, job(decoder, source, batch), strict=True):
-                results[i] = result
-            with reporting:
-                done(batch)
-
-        lengths = [len(ids) + source_eos for ids in sentences]
-        with self.lock:
-            if hasattr(self.decoder, "compute_batches"):  # a fast decoder, on all threads
-                self.decoder.compute_batches(work, batches_by_length, lengths, max_tokens, max_sentences, rows)
-            else:
-                for batch in batches_by_length(lengths, max_tokens, max_sentences):
-                    work(self.decoder, batch)
-        return results
+    lengths = [len(ids) + source_eos for ids in sentences]
+    if hasattr(decoder, "compute_batches"):  # a fast decoder, on all threads
+        decoder.compute_batches(work, batches_by_length, lengths, max_tokens, max_sentences, rows)
+    else:
+        for batch in batches_by_length(lengths, max_tokens, max_sentences):
+            work(decoder, batch)
+    return results
 
 
 def batches_by_length(

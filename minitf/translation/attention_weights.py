@@ -1,7 +1,6 @@
 """Attention weights of all layers and heads for a sentence pair.
 
     weights = attention_weights(model, source, target_in)     # a batch of token ids
-    translator.attention("the cat sat")                       # one sentence, with its pieces as text
 
 The target is given and not searched for, so all of its positions are computed at once.
 """
@@ -15,15 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from autograd.html import table
-from minitf.config.model import BOS, EOS, PAD
-from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.candidates import log_probabilities_of
-from minitf.errors import UserError
+from minitf.config.model import BOS, PAD
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 
-__all__ = ["SentenceAttention"]
+__all__ = ["attention_weights"]
 
 Array = np.ndarray
 
@@ -64,85 +59,6 @@ def alignments(decoder: Any, source: Array, targets: Sequence[Sequence[int]]) ->
     cross = decoder.attention_weights(source, target)[0][2]
     weights = cross[max(0, len(cross) - 2)].mean(axis=1)  # [B, H, T, S] -> [B, T, S]
     return [each[: len(given)] for each, given in zip(weights, targets, strict=True)]
-
-
-@dataclass(frozen=True)
-class SentenceAttention:
-    """The attention weights of every head for one sentence and its translation.
-
-    At target position t the model's input is `target_in[t]` and its output `target_out[t]`: the input is the output
-    shifted right by one. So row t of `decoder` and `cross` belongs to the output `target_out[t]`, and column t of
-    `decoder` to the input `target_in[t]`.
-    """
-
-    source: tuple[str, ...]  # [S] pieces, the end token last where the model reads one
-    target_in: tuple[str, ...]  # [T] the start token first
-    target_out: tuple[str, ...]  # [T] the end token last, unless the translation was cut at its length limit
-    encoder: Array  # [L, H, S, S]; the encoder may have another number of layers than the decoder
-    decoder: Array  # [L, H, T, T]
-    cross: Array  # [L, H, T, S]
-    log_probabilities: Array  # [T] of each piece of target_out, given those before it; natural logarithm
-    source_text: str
-    target_text: str
-    finished: bool  # False: cut at the length limit, so target_out does not end with the end token
-    source_eos: bool = True  # False: source does not end with the end token
-
-    @property
-    def layers(self) -> int:
-        """Layers of the decoder."""
-        return self.cross.shape[0]
-
-    @property
-    def encoder_layers(self) -> int:
-        """Layers of the encoder."""
-        return self.encoder.shape[0]
-
-    def layers_of(self, kind: str) -> int:
-        """Layers that have weights of "encoder", "decoder" or "cross"."""
-        return self.encoder_layers if kind == "encoder" else self.layers
-
-    @property
-    def heads(self) -> int:
-        """Heads of each layer."""
-        return self.cross.shape[1]
-
-    def _repr_html_(self) -> str:
-        """Return a table for notebooks: each piece of the translation attends to the pieces of the source."""
-        texts = f"{self.source_text} → {self.target_text}"
-        caption = f"{texts}: cross-attention, mean of {self.layers} layers of {self.heads} heads"
-        return table(self.cross.mean(axis=(0, 1)), caption, self.target_out, self.source)
-
-
-def sentence_attention(
-    model: Any, vocabulary: AnyVocabulary, source: Sequence[int], target: Sequence[int]
-) -> SentenceAttention:
-    """Return the attention of a sentence, given as token ids without EOS, and its target, ending with EOS unless cut.
-
-    Raises: UserError for a model that is not a Transformer
-    """
-    if not isinstance(model, Transformer | InferenceTransformer):
-        raise UserError(f"a model of type {type(model).__name__} has no attention weights; use a Transformer")
-    target_in = [BOS, *target[:-1]]
-    source_eos = (model if isinstance(model, Transformer) else model.model).config.source_eos
-    source_in = [*source, EOS] if source_eos else source
-    weights = attention_weights(model, np.array([source_in]), np.array([target_in]))
-    log_probabilities = [
-        log_probabilities_of(logits[None], np.array([token]), position, np.zeros(1, int))
-        for position, (logits, token) in enumerate(zip(weights.logits[0], target, strict=True), start=1)
-    ]
-    return SentenceAttention(
-        source=tuple(vocabulary.source.pieces(source_in)),
-        target_in=tuple(vocabulary.target.pieces(target_in)),
-        target_out=tuple(vocabulary.target.pieces(target)),
-        encoder=weights.encoder[0],
-        decoder=weights.decoder[0],
-        cross=weights.cross[0],
-        log_probabilities=np.concatenate(log_probabilities),
-        source_text=vocabulary.source.decode([source])[0],
-        target_text=vocabulary.target.decode([target])[0],
-        finished=target[-1] == EOS,
-        source_eos=source_eos,
-    )
 
 
 @dataclass(frozen=True)

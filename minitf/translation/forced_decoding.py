@@ -1,4 +1,4 @@
-"""Given translations of given lines: their probabilities, alignments and attention, by forced decoding.
+"""Given translations of given lines: their probabilities and alignments, by forced decoding.
 
 The decoder reads the tokens of the given translation instead of those that it would have chosen.
 """
@@ -6,7 +6,6 @@ The decoder reads the tokens of the given translation instead of those that it w
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
@@ -15,23 +14,18 @@ import numpy as np
 from minitf.config.model import EOS
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import BatchedModel, LineTranslator, Plan, chunks_of_lines
+from minitf.decoding.lines import LineTranslator, Plan, Settings, chunks_of_lines
 from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import hypothesis_of
 from minitf.decoding.translation import Ids, Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
-from minitf.translation.attention_weights import Alignment, SentenceAttention, alignments, sentence_attention
-from minitf.translation.settings import Settings
+from minitf.translation.attention_weights import Alignment, alignments
 
 
-class ForcedDecoding(LineTranslator, ABC):
-    """A translator of lines that also scores and aligns given translations, and shows its attention."""
-
-    @abstractmethod
-    def _plan(self, settings: Settings) -> Plan:
-        """Return the settings, with the translator's own values for those missing."""
+class ForcedDecoding(LineTranslator):
+    """A translator of lines that also scores and aligns given translations."""
 
     def score(
         self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
@@ -41,7 +35,7 @@ class ForcedDecoding(LineTranslator, ABC):
         Text is cut into subwords again; a search may have found the same text in other subwords, with another
         probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
         """
-        return self._score(pairs, self._plan(settings))
+        return self._score(pairs, self.plan(settings))
 
     def _score(
         self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
@@ -79,7 +73,7 @@ class ForcedDecoding(LineTranslator, ABC):
 
         Raises: UserError, after the lines that have both, where there are not as many lines as translations
         """
-        plan = self._plan(settings)
+        plan = self.plan(settings)
         remaining = iter(targets)
         first_line = 1
         for chunk in chunks_of_lines(lines):
@@ -101,40 +95,25 @@ class ForcedDecoding(LineTranslator, ABC):
         Raises: UserError for a model that is not a Transformer
         Source: Garg et al. 2019, arXiv:1909.02074
         """
-        plan = self._plan(settings)
+        plan = self.plan(settings)
         parts = [part for translation in translations for part in translation.parts]
         of_models = [self._force(parts, plan, member) for member in self._members()]
         means = iter([np.mean(weights, axis=0) for weights in zip(*of_models, strict=True)])
         return [self._alignment(each.parts, [next(means) for _ in each.parts]) for each in translations]
 
-    def _members(self) -> list[BatchedModel]:
-        """Return the models of an ensemble, or the one model, to be asked alone."""
+    def _members(self) -> Sequence[IncrementalDecoder]:
+        """Return the decoders of an ensemble, or the one decoder."""
         if isinstance(self.model, Transformer):
-            return [self._batched]
+            return [self.decoder]
         if not isinstance(self.model, Ensemble):
             raise UserError(f"alignments need a Transformer, not a model of type {type(self.model).__name__}")
-        return [BatchedModel(member, self._batched.lock) for member in self.model.members]
-
-    def attention(self, source: str, target: str | None = None, **settings: Unpack[Settings]) -> SentenceAttention:
-        """Return the attention weights of every head for `source` and `target`, by default its translation.
-
-        Raises: UserError for a blank source, and for one so long that it is translated in pieces
-        """
-        (ids,) = self.vocabulary.source.encode([source])
-        if not ids:
-            raise UserError("the source is blank; give a sentence")
-        if len(ids) > self.max_source_length:
-            raise UserError(f"the source {self._too_long(ids)}, and is translated in pieces; give one of these")
-        given = None if target is None else (*self.vocabulary.target.encode([target])[0], EOS)
-        return self._attention(ids, given, self._plan(settings))
-
-    def attentions(self, line: str, **settings: Unpack[Settings]) -> list[SentenceAttention]:
-        """Return the attention weights for any line: none for a blank one, one for each piece of a long one."""
-        (ids,) = self.vocabulary.source.encode([line])
-        return [self._attention(piece, None, self._plan(settings)) for piece in self._pieces(ids)]
+        return self.model.members
 
     def _force(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], plan: Plan, aligning: BatchedModel | None = None
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        plan: Plan,
+        aligning: IncrementalDecoder | None = None,
     ) -> list[Any]:
         """Decode given targets (without EOS) of given sources; return the log-probabilities of the tokens of each.
 
@@ -148,14 +127,6 @@ class ForcedDecoding(LineTranslator, ABC):
             return alignments(model, source, targets)
 
         return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None, aligning)
-
-    def _attention(self, ids: list[int], target: Sequence[int] | None, plan: Plan) -> SentenceAttention:
-        """Return the attention of one piece of a line; `target` ends with EOS, None stands for the best translation."""
-        if target is None:
-            ((best, *_),) = self._search([ids], plan, lambda batch: None)
-            target = (*best.tokens, EOS) if best.finished else best.tokens
-        with self._batched.lock:
-            return sentence_attention(self._batched.decoder, self.vocabulary, ids, target)
 
     @staticmethod
     def _scored(text: str, source: Ids, target: Ids, tokens: list[float] | None, search: Any) -> Translation:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -20,7 +20,7 @@ from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import Plan, chunks_of_lines, refuse_single_string, search_of
+from minitf.decoding.lines import Settings, chunks_of_lines, refuse_single_string, search_of
 from minitf.decoding.search import BeamSearchConfig, Model
 from minitf.decoding.translation import Translation
 from minitf.errors import UserError
@@ -34,13 +34,12 @@ from minitf.translation.loading import (
     load_learned,
     with_precision,
 )
-from minitf.translation.settings import Settings, unknown_setting
 
 __all__ = ["Translator"]
 
 
 class Translator(ForcedDecoding):
-    """A model with its vocabulary, which translates text, scores and aligns translations, and shows its attention.
+    """A model with its vocabulary, which translates text, and scores and aligns translations.
 
     Methods may be called from several threads, which take turns.
     """
@@ -121,7 +120,7 @@ class Translator(ForcedDecoding):
         else:
             model = TransformerDecoder(models[0]) if plain else models[0]
             translator = cls(model, learned[0].vocabulary, packed=packed, **settings)
-            members = [translator._batched.decoder]
+            members = [translator.decoder]
         if packed:  # the models are of no other use
             for member, each in zip(members, learned, strict=True):
                 member.release_weights()
@@ -152,7 +151,7 @@ class Translator(ForcedDecoding):
         """
         if isinstance(lines, str):
             return self.translate([lines], **settings)[0]
-        return [best.text for best, *_ in self.nbest(lines, self._plan(settings))]
+        return [best.text for best, *_ in self.nbest(lines, self.plan(settings))]
 
     def translate_nbest(self, lines: Sequence[str], **settings: Unpack[Settings]) -> list[list[Translation]]:
         """Return the n best translations of each line, best first; default: as many as the beam is wide.
@@ -161,8 +160,8 @@ class Translator(ForcedDecoding):
         subwords may spell one text, so a text may come twice.
         """
         if settings.get("n_best") is None:
-            settings["n_best"] = self._plan(settings).search.beam
-        return self.nbest(lines, self._plan(settings))
+            settings["n_best"] = self.plan(settings).search.beam
+        return self.nbest(lines, self.plan(settings))
 
     def translate_stream(
         self,
@@ -186,25 +185,12 @@ class Translator(ForcedDecoding):
         **settings: Unpack[Settings],
     ) -> Iterator[list[Translation]]:
         """Yield the n best translations of each line, by default one; see `translate_stream`."""
-        plan = self._plan(settings)
+        plan = self.plan(settings)
         refuse_single_string(lines)
         first_line = 1
         for chunk in chunks_of_lines(lines, must_wait):
             yield from self.nbest(chunk, plan, first_line)
             first_line += len(chunk)
-
-    # ---- Settings ----
-
-    def _plan(self, settings: Settings) -> Plan:
-        """Return the settings, with the translator's own values for those missing.
-
-        Raises: TypeError for an unknown setting
-        """
-        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-        if unknown := given.keys() - Settings.__annotations__.keys():
-            raise unknown_setting(min(unknown))
-        of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-        return Plan(replace(self.search, **of_search), **given)
 
 
 def require_alike(models: Sequence[LearnedModel]) -> None:

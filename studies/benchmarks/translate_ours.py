@@ -28,13 +28,12 @@ from autograd import Tensor
 from autograd.fast import return_freed_memory
 from minitf.config import TransformerConfig
 from minitf.data.text import read_lines
-from minitf.decoding.lines import BatchedModel
+from minitf.decoding.lines import Settings, run_batches
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.accelerate import accelerate
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
-from minitf.translation.settings import Settings
 from minitf.translation.translator import Translator
 from studies.benchmarks import workload
 
@@ -78,7 +77,7 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
     decoder: Any
     if args.model:
         translator = Translator.load(args.model, precision=args.precision)
-        decoder = translator._batched.decoder
+        decoder = translator.decoder
     else:
         sizes = dict(zip(workload.FIELDS, workload.CONFIGS[args.config], strict=True))
         model = accelerate(Transformer(TransformerConfig(**sizes))).eval()
@@ -88,13 +87,13 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
             decoder.release_weights()
             del model
             return_freed_memory()
-    batched = BatchedModel(decoder)
     rng = np.random.default_rng(0)
     source = rng.integers(4, decoder.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
     search = BeamSearchConfig(beam=args.beam, max_length=args.new_tokens, min_length=args.new_tokens)
 
     def work() -> None:
-        batched.run(
+        run_batches(
+            decoder,
             source,
             lambda model, batch, places: beam_search(model, batch, search),
             max_tokens=10**9,

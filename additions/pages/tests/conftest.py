@@ -11,7 +11,7 @@ from additions.pages.tests.pages import HEADS, LAYERS
 from additions.pages.tests.translating import train_a_little
 
 __all__ = ["chromium", "screenshots", "window"]
-from minitf.translation.attention_weights import SentenceAttention
+from additions.pages.sentence_attention import SentenceAttention
 
 
 @pytest.fixture(scope="session")

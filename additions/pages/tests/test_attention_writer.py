@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from additions.pages import sentence_attention
 from additions.pages.commands import attention
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
@@ -41,7 +42,7 @@ def test_the_page_shows_the_translations(call, tmp_path):
     assert [each["label"] for each in page["sentences"]] == ["1: the cat sat on the mat.", "3: a tree!"]
     found = translator.translate(["the cat sat on the mat.", "a tree!"])
     assert [each["target_text"] for each in page["sentences"]] == found
-    expected = translator.attention("a tree!")
+    expected = sentence_attention.attention(translator, "a tree!")
     assert tuple(page["sentences"][1]["source"]) == expected.source
     assert tuple(page["sentences"][1]["target_out"]) == expected.target_out
 

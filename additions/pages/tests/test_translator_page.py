@@ -16,6 +16,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from additions.pages import commands as pages
 from additions.pages.page import write_page
 from additions.pages.segmentation import rules_of
+from additions.pages.sentence_attention import attention
 from additions.pages.tests.pages import Scripts
 from additions.pages.tests.translating import odd_lines
 from additions.pages.translator_page import example_sentences, languages_of, packed, spread, translator_page
@@ -520,7 +521,7 @@ def test_other_settings_stand_beside_those_of_the_run(show, learned):
 def test_attention_is_that_of_python(show, little_run, name):
     run = little_run(*MODELS[name])
     text = "the big cat sees a red house"
-    expected = Translator.load(run).attention(text)
+    expected = attention(Translator.load(run), text)
     assert len(expected.target_out) > 3
     page = show(load_learned(run), [text])
     assert page.run("return idsOf('target').map((id) => vocabulary.by_id[id])") == list(expected.target_out)
@@ -632,7 +633,7 @@ def test_a_layer_is_opened_for_the_piece_that_was_clicked(show, learned):
 
 def test_pointing_at_a_piece_shades_what_it_looks_at(show, learned, little_run, screenshots):
     text = "the big cat sees a red house"
-    weights = Translator.load(little_run()).attention(text)
+    weights = attention(Translator.load(little_run()), text)
     page = show(learned, [text])
     page.click('#heads [data-layer="1"][data-head="2"]')
     page.hover("#target li:nth-child(2) button")

@@ -12,7 +12,7 @@ from autograd.fast.low_precision import compiled_bf16
 from autograd.fast.threads import _Process
 from minitf.config.model import EOS
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.lines import BatchedModel, batches_by_length
+from minitf.decoding.lines import batches_by_length, run_batches
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import inference as fast_decoder
@@ -143,8 +143,8 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
 
     def run(threads):
         monkeypatch.setattr(_Process, "threads", threads)
-        return BatchedModel(decoder).run(
-            sentences,
+        return run_batches(
+            decoder, sentences,
             lambda model, source, places: beam_search(model, source, config),
             max_tokens=100, max_sentences=4, done=lambda batch: None,
         )  # fmt: skip

@@ -119,7 +119,7 @@ def test_the_memory_of_float32_is_returned_once_nothing_more_is_packed(packed, t
     monkeypatch.setattr("minitf.translation.translator.return_freed_memory", lambda: returned.append(True))
     translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
     assert returned == [True]
-    assert "compiled_search" in vars(translator._batched.decoder)
+    assert "compiled_search" in vars(translator.decoder)
     Translator.load(tiny_run, warn=lambda message: None)
     assert returned == [True]
 

@@ -45,19 +45,11 @@ def test_search_scores_and_nbest_agree(translator):
                 assert scored.log_probability == pytest.approx(each.log_probability, rel=1e-9)
 
 
-def test_alignment_and_attention_have_the_pieces_of_their_side(translator):
+def test_alignment_has_the_pieces_of_its_side(translator):
     (found,) = translator.translate_nbest(["abc"], n_best=1, max_extra_length=5)
     (alignment,) = translator.align(found)
     assert alignment.source == ("a", "b", "c")
     np.testing.assert_allclose(alignment.weights.sum(axis=1), 1, rtol=1e-6)
-    shown = translator.attention("abc", "BAD")
-    assert shown.source == ("a", "b", "c")
-    assert shown.target_in == ("<s>", "B", "A", "D")
-    assert shown.target_out == ("B", "A", "D", "</s>")
-    assert (shown.encoder_layers, shown.layers) == (3, 2)
-    assert (shown.encoder.shape, shown.cross.shape) == ((3, 2, 3, 3), (2, 2, 4, 3))
-    for weights in (shown.encoder, shown.decoder, shown.cross):
-        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-9)
 
 
 def test_a_target_for_a_blank_source_is_refused_where_the_model_reads_no_end_token(translator):
