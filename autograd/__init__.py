@@ -18,6 +18,7 @@ if unmet_requirement() is not None:  # before the first import of NumPy
 
 from autograd import hooks as hooks
 from autograd import unrecorded as unrecorded
+from autograd.dlpack import from_dlpack
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,
@@ -54,6 +55,7 @@ __all__ = [
     "custom_gradient",
     "elementwise_grad",
     "enable_grad",
+    "from_dlpack",
     "grad",
     "gradcheck",
     "hessian",
