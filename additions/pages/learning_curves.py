@@ -18,7 +18,7 @@ from minitf.system.environment import sum_left_to_right
 from minitf.system.files import parse_json
 
 WIDTH, HEIGHT = 640, 250  # of a chart, in its own units
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 28
+LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 28
 LOG_SPAN = 12  # ratio of the largest to the smallest value from which a scale may be logarithmic
 MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
 MOST_GROUPS = 2**14  # of a series: an even number
@@ -188,6 +188,7 @@ class Scale:
 def draw_chart(
     curves: Sequence[Curve],
     title: str,
+    unit: str = "",
     *,
     may_be_log: bool = False,
     from_zero: bool = False,
@@ -195,6 +196,7 @@ def draw_chart(
 ) -> str:
     """Return the chart as an <svg> element of a page; "" if no curve has a point.
 
+    unit: of the values, beside their axis; the other axis has steps
     may_be_log: use a logarithmic scale if the values span more than a decade
     from_zero: the scale begins at zero
     ends: the least and greatest possible value; the scale does not extend beyond them
@@ -205,7 +207,7 @@ def draw_chart(
     x = Scale(0, max(max(curve.x) for curve in curves) or 1.0, LEFT, WIDTH - RIGHT)
     y = value_scale(curves, may_be_log, from_zero, ends)
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
-    return "\n".join([head, *_grid(x, y), *(_curve(curve, x, y) for curve in curves), "</svg>"])
+    return "\n".join([head, *_grid(x, y, unit), *(_curve(curve, x, y) for curve in curves), "</svg>"])
 
 
 def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool, ends: tuple[float, float]) -> Scale:
@@ -223,8 +225,11 @@ def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool, ends
     return Scale(bottom, top, HEIGHT - BOTTOM, TOP)
 
 
-def _grid(x: Scale, y: Scale) -> list[str]:
-    parts = []
+def _grid(x: Scale, y: Scale, unit: str) -> list[str]:
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    names = (f'transform="translate(11,{middle}) rotate(-90)" text-anchor="middle">{escape(unit)}',)
+    names += (f'x="{LEFT - 16}" y="{HEIGHT - 9}" text-anchor="end">step',)
+    parts = [f'<text class="tick" {name}</text>' for name in names]
     for value in ticks(y):
         height = y(value)
         parts.append(f'<path class="grid" d="M{LEFT},{height:.1f}H{WIDTH - RIGHT}"/>')

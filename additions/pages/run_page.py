@@ -35,11 +35,11 @@ class Chart:
 
     title: str
     curves: list[Curve]
-    about: str
+    unit: str  # of the vertical axis
+    about: str = ""
     may_be_log: bool = False
     from_zero: bool = False
     ends: tuple[float, float] = (-math.inf, math.inf)
-    missing: str = "nothing logged yet"
 
 
 def run_page(
@@ -49,7 +49,7 @@ def run_page(
 
     status: RUNNING, FINISHED, STOPPED or FAILED; note: details of the status; parameters: of the model, if known
     """
-    charts = charts_of(log)
+    charts = [chart for chart in charts_of(log) if any(len(curve.x) for curve in chart.curves)]
     body = "\n".join(
         [
             _header(log, config, name, status, note),
@@ -75,20 +75,17 @@ def charts_of(log: LogSeries) -> list[Chart]:
         return [curve_of(log[name], "training", "train"), curve_of(log[f"valid_{name}"], "validation", "valid")]
 
     bleu = [curve_of(log["valid_bleu"], "validation", "valid"), curve_of(log["bleu"], "test", "test")]
-    bleu_missing = "Computed on the test text when training ends; during training with --valid-metric bleu."
     rate = curve_of(log["learning_rate"], "learning rate", "rate")
     speed = curve_of(log["target_tokens_per_s"], "target tokens/s", "speed")
     norm = curve_of(log["gradient_norm"], "gradient norm", "norm")
-    loss_about = "nats per token; label smoothing in training only"
+    perplexity = training_and_validation("perplexity")
     return [
-        Chart("Loss", training_and_validation("loss"), loss_about),
-        Chart(
-            "Perplexity", training_and_validation("perplexity"), "per subword, without label smoothing", may_be_log=True
-        ),
-        Chart("BLEU", bleu, "higher is better", missing=bleu_missing, ends=(0, 100)),
-        Chart("Learning rate", [rate], "of the Adam optimizer", from_zero=True),
+        Chart("Loss", training_and_validation("loss"), "nats per token", "label smoothing in training only"),
+        Chart("Perplexity", perplexity, "per subword", "without label smoothing", may_be_log=True),
+        Chart("BLEU", bleu, "BLEU", "higher is better", ends=(0, 100)),
+        Chart("Learning rate", [rate], "rate", "of the Adam optimizer", from_zero=True),
         Chart("Speed", [speed], "target tokens per second", from_zero=True),
-        Chart("Gradient norm", [norm], "of the mean loss per token", may_be_log=True),
+        Chart("Gradient norm", [norm], "norm", "of the mean loss per token", may_be_log=True),
     ]
 
 
@@ -189,19 +186,17 @@ def _best(series: Series, choose: Any) -> tuple[float, float]:
 
 def _card(chart: Chart, number: int) -> str:
     picture = draw_chart(
-        chart.curves, chart.title, may_be_log=chart.may_be_log, from_zero=chart.from_zero, ends=chart.ends
+        chart.curves, chart.title, chart.unit, may_be_log=chart.may_be_log, from_zero=chart.from_zero, ends=chart.ends
     )
     present = [curve for curve in chart.curves if curve.x]
     legend = "".join(f'<span class="key {curve.colour}">{escape(curve.name)}</span>' for curve in present)
     group = max((curve.group for curve in present), default=1)
-    about = chart.about + (
-        f"; a point is the mean of up to {group:,} values, the band their range" if group > 1 else ""
-    )
-    content = picture or f'<p class="missing">{escape(chart.missing)}</p>'
+    means = f"a point is the mean of up to {group:,} values, the band their range" if group > 1 else ""
+    about = "; ".join(filter(None, (chart.about, means)))
     return (
         f'<section class="card chart" data-chart="{number}" tabindex="0" aria-label="{escape(chart.title)}">'
         f'<h2>{escape(chart.title)}</h2><span class="soft about">{escape(about)}</span>'
-        f'<span class="legend">{legend if len(chart.curves) > 1 else ""}</span>{content}'
+        f'<span class="legend">{legend if len(chart.curves) > 1 else ""}</span>{picture}'
         '<output class="reading"></output></section>'
     )
 
