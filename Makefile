@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv$(if $(LOCKED),-locked)$(if $(LOWEST),-lowest)
 BIN := $(VENV)/bin
 DEMO := runs/demo
+SENTENCE := The train to Vienna leaves at twenty-five to nine.
 # Fewer layers and updates than the preset tiny, and a rate that falls to 0: the same score in half the time
 DEMO_FLAGS := --model.layers 2 --max-steps 700 --optimizer.decay-steps 700 --optimizer.peak-learning-rate 0.0045
 
@@ -78,7 +79,10 @@ demo: $(VENV)/.installed
 	fi
 	@echo "and a page that translates, for a browser:"
 	@$(BIN)/python -m minitf page $(DEMO) --output $(DEMO)/translator.html \
-	    --sentence "The train to Vienna leaves at twenty-five to nine."
+	    --sentence "$(SENTENCE)"
+	@echo "translate a sentence:"
+	@echo "    . $(BIN)/activate"
+	@echo '    minitf translate $(DEMO) --text "$(SENTENCE)"'
 
 parse: $(VENV)/.installed
 	@if [ -e runs/parsing-tiny/config.json ]; then \

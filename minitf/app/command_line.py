@@ -60,16 +60,20 @@ class Flag:
         metadata, default = self.field.metadata, self.field.default
         source = metadata["source"]
         notes = [metadata["unit"], f"section {source}" if source and not source.startswith("Table") else source]
+        about, listed = metadata["help"], ""
         if self.dest == "preset":
             notes.append(f"default {DEFAULT_PRESET}")
         elif with_presets:
             values = {name: shown(self.value_in(preset), quote=False) for name, preset in PRESETS.items()}
             alike = len(set(values.values())) == 1
             listed = values[DEFAULT_PRESET] if alike else ", ".join(f"{name} {value}" for name, value in values.items())
-            notes.append(f"default {listed}")
         elif default not in (MISSING, (), None) and self.field.type is not bool:
-            notes.append(f"default {shown(default, quote=False)}")
-        text = f"{metadata['help']} ({'; '.join(filter(None, notes))})" if any(notes) else metadata["help"]
+            listed = shown(default, quote=False)
+        if default is None and listed in ("", "none"):  # the help says what that means
+            about = about.replace("none: ", "default: ")
+        elif listed:
+            notes.append(f"default {listed}")
+        text = f"{about} ({'; '.join(filter(None, notes))})" if any(notes) else about
         return text.replace("%", "%%")
 
 

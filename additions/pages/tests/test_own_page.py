@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from minitf.corpora.built_in import built_in_corpus
-from tests.helpers.readme import commands_under
+from tests.helpers.readme import README, commands_under
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "el")]
 SHORTER = {"--max-minutes 40": "--max-minutes 0.1", "--valid 1000": "--valid 20", "--test 1000": "--test 20"}
+
+
+def test_make_demo_ends_with_the_command_of_the_readme():
+    *_, last = commands_under("Try it")
+    done = subprocess.run(["make", "-n", "demo"], cwd=README.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"echo '    {last}'"
 
 
 @pytest.mark.slow

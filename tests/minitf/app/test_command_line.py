@@ -354,11 +354,14 @@ def test_help_names_every_flag_with_its_default(parse, config_class, capsys, mon
         if flag.field.metadata["positional"]:
             continue
         (line,) = [each for each in entries if re.match(rf"{flag.name}[ ,]", each)]
-        assert flag.field.metadata["help"] in line
+        about = flag.field.metadata["help"]
+        assert about in line or about.replace("none: ", "default: ") in line
         assert flag.field.metadata["unit"] in line
         if config_class is RunConfig and flag.dest != "preset":
             values = [shown(flag.value_in(preset), quote=False) for preset in PRESETS.values()]
-            if len(set(values)) == 1:
+            if values == ["none"] * len(values):
+                assert "default none" not in line
+            elif len(set(values)) == 1:
                 assert f"default {values[0]})" in line
             else:
                 assert "default " + ", ".join(f"{n} {v}" for n, v in zip(PRESETS, values, strict=True)) in line
