@@ -181,17 +181,17 @@ class Op:
 
     def call_backward(self, g_outputs: Sequence[Array], input_specs: Sequence[ArraySpec | None]) -> list[Any]:
         """The results of `backward`, one for each input: a gradient, a function that returns it, or None for 0."""
-        if self.is_plain:
-            y, *inputs = self.saved
-            for i, spec in enumerate(input_specs):
-                if spec is not None and inputs[i] is None:
-                    inputs[i] = spec
-            if self._several:
-                g, y = tuple(g_outputs), self.output_specs
-            else:
-                g, y = g_outputs[0], self.output_specs[0] if y is None else y
-            return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters))
-        return self.results_of(self.backward(*g_outputs))
+        if not self.is_plain:
+            return self.results_of(self.backward(*g_outputs))
+        y, *inputs = self.saved
+        for i, spec in enumerate(input_specs):
+            if inputs[i] is None:
+                inputs[i] = spec
+        if self._several:
+            g, y = tuple(g_outputs), self.output_specs
+        else:
+            g, y = g_outputs[0], self.output_specs[0] if y is None else y
+        return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters))
 
     def results_of(self, result: Any) -> list[Any]:
         """Return what `backward` returned, as a list of one for each input.  Raises: RuntimeError for another number"""
@@ -225,15 +225,19 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
                 "pass it to apply() by position, or its number by .item()"
             )
     recording, events = state.recording, state.events
-    arrays, edges, has_float = [], [], False
+    arrays, edges, needs, has_float = [], [], [], False
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.data)
-            edges.append(edge_of(x) if recording and x._requires_grad else None)
+            if recording and x._requires_grad:
+                edges.append(x if x._edge is None else x._edge)
+                needs.append(True)
+                continue
         else:
             arrays.append(as_operand(x))
-            edges.append(None)
             has_float = has_float or type(arrays[-1]) is float
+        edges.append(None)
+        needs.append(False)
     if has_float:
         arrays = beside_bfloat16(arrays)
     backend = CPU
@@ -241,9 +245,11 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         backend = backend_of(arrays)
         if backend is not CPU:
             arrays = on_device(backend, inputs, arrays)
-    op = chosen(op_class, backend, arrays, parameters)()
-    op._edges = tuple(edges)
-    op.needs_gradient = tuple([edge is not None for edge in edges])
+    fast = implementations[backend.kind].get(op_class)
+    if fast is not None and fast.takes(backend, arrays, parameters):
+        op_class = fast
+    op = op_class()
+    op._edges, op.needs_gradient = tuple(edges), tuple(needs)
     if parameters:
         op.parameters = parameters
     if backend is not CPU:
@@ -256,27 +262,23 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         for call in events.after_error:
             call(op)
         raise
-    several = isinstance(result, tuple)
-    results = result if several else (result,)
-    tensors = [new_tensor(a if type(a) is ndarray else _as_output(backend, a, op_class)) for a in results]
+    if type(result) is ndarray:
+        tensors = [new_tensor(result)]
+    elif isinstance(result, tuple):
+        tensors = [_output(backend, a, op_class) for a in result]
+        op._several = True
+    else:
+        tensors = [_output(backend, result, op_class)]
     if events.after_forward:
         outputs = [y.data for y in tensors]
         for call in events.after_forward:
             call(op, outputs)
-    if True in op.needs_gradient:
-        if several:
-            op._several = True
+    if True in needs:
         _record(op, arrays, tensors)
         for call in events.after_record:
             call(op, inputs, tensors)
-    made: Any = tuple(tensors) if several else tensors[0]
+    made: Any = tuple(tensors) if op._several else tensors[0]
     return made  # to a type checker a Tensor, which can be unpacked as well
-
-
-def chosen(op_class: type[Op], backend: Backend, arrays: Sequence[Any], parameters: dict[str, Any]) -> type[Op]:
-    """The class that computes an op of these inputs: an implementation whose guard takes them, else the op itself."""
-    fast = implementations[backend.kind].get(op_class)
-    return fast if fast is not None and fast.takes(backend, arrays, parameters) else op_class
 
 
 def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:
@@ -286,8 +288,8 @@ def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> An
     return op_class.forward(xp, *inputs, **parameters)
 
 
-def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
-    """Return the result of a forward pass as an array: NumPy's reductions and 0-d arithmetic return scalars.
+def _output(backend: Backend, a: Any, op_class: type) -> Tensor:
+    """A result of a forward pass as a Tensor: NumPy's reductions and 0-d arithmetic return scalars.
 
     Raises: TypeError for anything but an array or a number
     """
@@ -296,7 +298,27 @@ def _as_output(backend: Backend, a: Any, op_class: type) -> Any:
             f"{op_class.__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
             "computed from the arrays that forward gets"
         )
-    return backend.asarray(a)
+    return new_tensor(backend.asarray(a))
+
+
+def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
+    """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
+    op.order = next(_order)
+    if op.is_plain:
+        op._saved = _kept(op, arrays, outputs)
+    specs: tuple[ArraySpec, ...] = ()
+    for y in outputs:
+        spec = spec_of_array(y.data)
+        kind = spec[1].kind
+        if kind == "f" or is_floating(spec[1]):
+            y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
+        elif kind not in "biu":
+            raise TypeError(
+                f"{type(op).__name__} of a Tensor that requires a gradient gave {spec.dtype}; only real functions are "
+                "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
+            )
+        specs += (spec,)
+    op.output_specs = specs
 
 
 def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -304,9 +326,9 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
 
     In the place of other arrays an `ArraySpec`, and None where the graph has that anyway.
     """
-    keeps = op._keeps.get(op.needs_gradient)
+    needs = op.needs_gradient
+    keeps = op._keeps.get(needs)
     if keeps is None:
-        needs = op.needs_gradient
         places = op.places_read(needs)
         inputs = tuple([(i, i + 1 in places) for i, needed in enumerate(needs) if i + 1 in places or not needed])
         keeps = op._keeps[needs] = _Kept(needs, (None,) * (len(needs) + 1), 0 in places, inputs)
@@ -320,25 +342,6 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
         a = arrays[i]
         kept[i + 1] = a if is_read or not hasattr(a, "dtype") else spec_of_array(a)
     return tuple(kept)
-
-
-def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
-    op.order = next(_order)
-    if op.is_plain:
-        op._saved = _kept(op, arrays, outputs)
-    specs: list[ArraySpec] = []
-    for y in outputs:
-        spec = spec_of_array(y.data)
-        if is_floating(spec[1]):
-            y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
-        elif spec[1].kind not in "biu":
-            raise TypeError(
-                f"{type(op).__name__} of a Tensor that requires a gradient gave {spec.dtype}; only real functions are "
-                "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
-            )
-        specs.append(spec)
-    op.output_specs = tuple(specs)
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------
@@ -477,23 +480,20 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
     events = state.events
     for call in events.before_backward:
         call(node, g_outputs if call_backward is None else [g.data for g in g_outputs])
-    input_specs = node.input_specs
+    input_specs = [None if edge is None else spec_of(edge) for edge in node._edges]
     if call_backward is None:
         g_inputs = node.call_backward(g_outputs, input_specs)
     else:
         g_inputs = call_backward(node, g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
         g = g_inputs[i]
-        if spec is None:
+        if type(g) is not ndarray:
+            g = g() if spec is not None and callable(g) else g
+            if isinstance(g, np.generic) or (g is not None and not hasattr(g, "dtype")):  # a scalar, as NumPy's sums
+                g = node.backend.asarray(g)
+        if spec is None or g is None:  # no gradient, or 0
             g_inputs[i] = None
             continue
-        if type(g) is not ndarray:
-            g = g() if callable(g) else g
-            if g is None:  # 0
-                g_inputs[i] = None
-                continue
-            if isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as NumPy's sums return
-                g = node.backend.asarray(g)
         shape, dtype = spec
         if g.shape != shape:
             if node.broadcasts:

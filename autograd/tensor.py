@@ -262,7 +262,7 @@ def key_of(edge: Edge) -> Key:
 
 def spec_of(edge: Edge) -> ArraySpec:
     """Shape and dtype of the output, or of the leaf, that an edge leads to."""
-    if isinstance(edge, tuple):
+    if type(edge) is tuple:
         return edge[0].output_specs[edge[1]]
     return spec_of_array(edge.data) if isinstance(edge, Tensor) else edge.output_specs[0]
 

@@ -115,15 +115,17 @@ class RecomputedOutputs(Observer):
     refers to what all ops that would keep the output keep.
     """
 
+    some = False  # whether there was a large output that can be computed again: else there is little to look for
+
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        for edge in op._edges:
-            if getattr(edge, "recompute_depth", 0):
+        for edge in op._edges if self.some else ():
+            if isinstance(edge, Op) and getattr(edge, "recompute_depth", 0):
                 _keep_less_of_inputs(op, inputs)
                 break
         if isinstance(op, Recomputable) and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
             # otherwise `checkpoint`, which keeps nothing, would run its function again at once
             if op.recomputes and outputs[0].data.nbytes >= LARGE_BYTES:
-                op.recompute_depth = 1
+                op.recompute_depth, self.some = 1, True
             if op.narrow and op.kernels.in_bfloat16:
                 _keep_narrow(op, inputs, outputs)
 
