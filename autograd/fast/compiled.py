@@ -19,7 +19,7 @@ from autograd.fast.table import entry
 from autograd.fast.threads import in_order, run_blocks, spread, thread_count
 
 Array = Any
-f4, F4 = np.float32, np.dtype(np.float32)
+f4, F4, BOOL = np.float32, np.dtype(np.float32), np.dtype(bool)
 
 NO_BIAS = np.empty(0, f4)
 INFINITY = {F4: np.int32(0x7F800000), np.dtype(np.uint16): np.int16(0x7F80)}  # bits, of float32 and of bfloat16
@@ -31,6 +31,20 @@ def plain(*arrays: Any) -> bool:
     """Contiguous arrays of float32, with something in each."""
     for a in arrays:  # noqa: SIM110 (`all` takes twice as long, and a decoder asks a hundred times a step)
         if a.dtype != F4 or not a.flags.c_contiguous or not a.size:
+            return False
+    return True
+
+
+def contiguous(x: Array, *arguments: Any) -> bool:
+    """Contiguous float32 with something in it, and others or masks of its shape, of its rows, or (N, 1)."""
+    if not plain(x):
+        return False
+    for a in arguments:
+        if isinstance(a, np.ndarray) and not (
+            (a.shape == x.shape[-a.ndim :] or a.shape == (len(x), 1))
+            and (a.dtype == F4 or a.dtype == BOOL)
+            and a.flags.c_contiguous
+        ):
             return False
     return True
 
@@ -48,12 +62,7 @@ def within(indices: Array, size: int) -> bool:
 # ---- Elements ----
 
 
-def _biased(y: Array, bias: Array | None, relu: bool) -> bool:
-    """Contiguous float32, with a bias."""
-    return bias is not None and plain(y, bias) and bias.shape == y.shape[1:]
-
-
-@entry("numba", _biased)
+@entry("numba", lambda y, bias, relu: bias is not None and contiguous(y, bias))
 def add_bias_(y: Array, bias: Array, relu: bool) -> None:
     kernels.add_bias_(y, bias, relu)
 
@@ -141,17 +150,7 @@ def linear_of_few(x: Array, w: Array, bias: Array | None, relu: bool = False, dt
 # ---- Layer normalisation ----
 
 
-def _of_norm(x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float) -> bool:
-    """Contiguous float32."""
-    return (
-        plain(x, weight, bias)
-        and weight.shape == bias.shape == x.shape[1:]
-        and (residual is None or alike(x, residual))
-        and (keep is None or (keep.shape == x.shape and keep.flags.c_contiguous))
-    )
-
-
-@entry("numba", _of_norm)
+@entry("numba", contiguous)
 def dropout_add_layer_norm(
     x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -170,29 +169,14 @@ def dropout_add_layer_norm(
     return y, normalised, inverse_std
 
 
-def _normalised(normalised: Array, weight: Array, bias: Array) -> bool:
-    """Contiguous float32."""
-    return plain(normalised, weight, bias) and weight.shape == bias.shape == normalised.shape[1:]
-
-
-@entry("numba", _normalised)
+@entry("numba", contiguous)
 def scale_and_shift(normalised: Array, weight: Array, bias: Array) -> Array:
     y = np.empty(normalised.shape, f4)
     spread(lambda s: kernels.scale_and_shift(normalised[s], weight, bias, y[s]), len(y), y.shape[1] * y.itemsize)
     return y
 
 
-def _of_norm_backward(g_y: Array, normalised: Array, inverse_std: Array, weight: Array) -> bool:
-    """Contiguous float32."""
-    return (
-        alike(g_y, normalised)
-        and plain(inverse_std, weight)
-        and inverse_std.shape == (len(g_y), 1)
-        and weight.shape == g_y.shape[1:]
-    )
-
-
-@entry("numba", _of_norm_backward)
+@entry("numba", contiguous)
 def layer_norm_backward(g_y: Array, normalised: Array, inverse_std: Array, weight: Array) -> tuple[Array, Array, Array]:
     g_x = np.empty(g_y.shape, f4)
 
@@ -222,12 +206,7 @@ def embedding_backward(g_y: Array, indices: Array, rows: int, scale: float = 1.0
 # ---- Attention ----
 
 
-def _of_scores(scores: Array, mask: Array | None, scale: float) -> bool:
-    """Contiguous float32."""
-    return plain(scores)
-
-
-@entry("numba", _of_scores)
+@entry("numba", lambda scores, mask, scale: plain(scores))
 def softmax_of_blocks(scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
     allowed, masked = _mask_of(mask, scores.shape), mask is not None
 
@@ -252,12 +231,7 @@ def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:
     )
 
 
-def _of_weights(g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> bool:
-    """Contiguous float32 of one shape."""
-    return alike(g, p) and (keep is None or keep.shape == p.shape)
-
-
-@entry("numba", _of_weights)
+@entry("numba", contiguous)
 def weights_to_scores_(g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
     if keep is not None:
         g *= np.multiply(keep, f4(keep_scale))

@@ -87,7 +87,6 @@ class Cuda(GpuBackend):
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
         self._lt = self._products() if cublaslt is not None else None
-        self.wrong: set[str] = set()  # kernels and epilogues that the self-test has found to compute wrong
         self._tested: set[str] = set()
         self._has_bf16 = int(self.device.compute_capability) >= 80
 
@@ -154,10 +153,6 @@ class Cuda(GpuBackend):
 
     # ---- Launching ----
 
-    def _kind(self, name: str, *arrays: Array) -> str | None:
-        """The C++ type of all arrays; None for the definition: they differ, have no kernels, or this one is wrong."""
-        return None if name in self.wrong else _kind(*arrays)
-
     def _launch(self, name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any,
                 shared: int = 0) -> None:  # fmt: skip
         """Launch a kernel.  Arguments: contiguous arrays, NumPy scalars and structures; None is a null pointer."""
@@ -197,10 +192,7 @@ class Cuda(GpuBackend):
         return mask  # kernels draw it wherever they need it, so nothing is kept for the backward pass
 
     def dropout(self, x: Array, keep: random.Mask, scale: float) -> Array:
-        kind = self._kind("dropout", x)
-        if kind is None:
-            return nn.dropped(cupy, x, keep)
-        x = _contiguous(x)
+        kind, x = KINDS[x.dtype], _contiguous(x)
         y = cupy.empty(x.shape, x.dtype)
         if x.size:
             self._each_group("dropout", kind, -(-x.size // GROUP), x, y, np.int64(x.size), self._drop_of(keep))
@@ -211,7 +203,7 @@ class Cuda(GpuBackend):
     def dropout_add_layer_norm(
         self, x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
     ) -> tuple[Array, Array, Array]:
-        kind = self._kind("layer_norm", x, *(() if residual is None else (residual,)))
+        kind = _kind(x, *(() if residual is None else (residual,)))
         groups = _norm_groups(kind, x.shape[1], weight, bias)
         if kind is None or groups is None or not x.size:  # in a forward pass alone: see `takes`
             wide_x, *rest = _widened(x) if residual is None else _widened(x, residual)
@@ -262,7 +254,7 @@ class Cuda(GpuBackend):
     ) -> Array:  # fmt: skip
         dtype = weight.dtype if dtype is None else np.dtype(dtype)
         kind, width = KINDS.get(dtype), weight.shape[1]
-        if kind is None or "embedding" in self.wrong or weight.dtype != WIDE[kind]:
+        if kind is None or weight.dtype != WIDE[kind]:
             return fused.ScaledEmbedding.forward(
                 cupy, weight, indices, positions, scale=scale, drop=keep, dtype=dtype
             )  # fmt: skip
@@ -348,7 +340,7 @@ class Cuda(GpuBackend):
 
         epilogue: of cublaslt.py, with its `vector` and `mask`; False is returned, and nothing done, where there is none
         """
-        if epilogue and (self._lt is None or epilogue in self.wrong):
+        if epilogue and self._lt is None:
             return False
         (a, a_trans, a_ld), (b, b_trans, b_ld) = _for_blas(a), _for_blas(b)
         (m, inner), n, wide = a.shape, b.shape[1], WIDE[kind]
@@ -434,9 +426,6 @@ class Cuda(GpuBackend):
             if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
                 return y
         y = self.product(x, weight.T, dtype)
-        if "bias_" in self.wrong:
-            y = y if bias is None else (y + bias).astype(result, copy=False)
-            return cupy.maximum(y, 0) if relu else y
         if y.size and (relu or bias is not None):
             kind = KINDS[y.dtype]
             wide = WIDE[kind]
@@ -446,13 +435,13 @@ class Cuda(GpuBackend):
         return y
 
     def sum_rows(self, x: Array) -> Array:
-        kind = self._kind("column_sum", x)
+        kind = _kind(x)
         if kind is None or not x.size:
             return _widened(x)[0].sum(axis=0)
         return self._sum_columns(kind, _contiguous(x))
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
-        kind = self._kind("column_sum", g_y, y)
+        kind = _kind(g_y, y)
         if kind is None or not g_y.size:
             g_x = nn.Relu.backward(cupy, g_y, y, None)
             return g_x, self.sum_rows(g_x)
@@ -532,7 +521,7 @@ class Cuda(GpuBackend):
 
     def attention_kernel(self, q: Array, k: Array, v: Array) -> tuple[str | None, int]:
         """C++ type and head width of the kernel for these arrays; (None, 0) if there is none."""
-        kind, widest = self._kind("attention", q, k, v), max(q.shape[-1], v.shape[-1])
+        kind, widest = _kind(q, k, v), max(q.shape[-1], v.shape[-1])
         if kind is None or widest > cuda_source.HEADS[-1]:
             return None, 0
         head = next(n for n in cuda_source.HEADS if widest <= n)
@@ -604,22 +593,17 @@ class Cuda(GpuBackend):
     # ---- Optimizer ----
 
     def adam_all_(self, updates: Sequence[tuple[Array, Array, Array, Array, Array | None]], **settings: float) -> None:
-        rest = []
-        by_type: dict[np.dtype, list[tuple[Any, ...]]] = {}
-        for update in updates:
-            arrays = [a for a in update if a is not None]
-            contiguous = all(a.flags.c_contiguous for a in arrays)
-            if self._kind("adam_", *arrays[:4]) in ("float", "double") and contiguous and arrays[0].size:
-                by_type.setdefault(arrays[0].dtype, []).append(update)
-            else:
-                rest.append(update)
+        some = [update for update in updates if update[0].size]
+        arrays = [a for update in some for a in update if a is not None]
+        kind = _kind(*[a for update in some for a in update[:4]]) if some else None
+        if kind not in ("float", "double") or not all(a.flags.c_contiguous for a in arrays):
+            adam_parts_(some, **settings)
+            return
         complements = [1 - settings[name] for name in ("beta1", "beta2")]
         numbers = [settings["step_size"], *complements, settings["eps"], settings["gradient_scale"]]
-        for dtype, some in by_type.items():
-            lists, blocks = self._listed(some, 256 * cuda_source.PER_THREAD)
-            settled = map(dtype.type, numbers)
-            self._launch(f"adam_<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
-        adam_parts_(rest, **settings)
+        lists, blocks = self._listed(some, 256 * cuda_source.PER_THREAD)
+        settled = map(some[0][0].dtype.type, numbers)
+        self._launch(f"adam_<{kind}>", (blocks,), (256,), lists, np.int32(len(lists)), *settled)
 
     def _listed(self, updates: Sequence[tuple[Array | None, ...]], per_block: int) -> tuple[Array, int]:
         """Arrays as structures `Listed` of kernels.cu, in memory of the GPU, and their number of blocks.
@@ -640,7 +624,7 @@ class Cuda(GpuBackend):
 
     def gather_(self, gradients: Sequence[tuple[Array, Array, bool]]) -> None:
         some = [(place, _contiguous(g), place if adds else None) for place, g, adds in gradients]
-        kinds = {self._kind("gather_", place, g) for place, g, *_ in some if g.size}
+        kinds = {_kind(place, g) for place, g, *_ in some if g.size}
         if kinds != {"float"} and kinds != {"double"}:
             gather_(gradients)
             return
@@ -649,25 +633,21 @@ class Cuda(GpuBackend):
 
     def squared_norm(self, arrays: Sequence[Array]) -> Any:
         """Return the squared norm as a number on the device; reading it waits for all preceding work."""
-        totals = []
-        for dtype in {a.dtype for a in arrays if a.size}:
-            some = [_contiguous(a) for a in arrays if a.dtype == dtype and a.size]
-            if KINDS.get(dtype) not in ("float", "double") or "squares" in self.wrong:
-                totals += [(a.astype(np.float64) ** 2).sum() for a in some]
-                continue
-            lists, blocks = self._listed([(a, a) for a in some], 1 << 16)
-            partial, total = cupy.empty(blocks, np.float64), cupy.empty((), np.float64)
-            self._launch(
-                f"squares<{KINDS[dtype]}>", (blocks,), (256,), lists, np.int32(len(lists)), partial, self._counters(),
-                total,
-            )  # fmt: skip
-            totals.append(total)
-        return sum(totals[1:], totals[0]) if totals else cupy.zeros((), np.float64)
+        some = [_contiguous(a) for a in arrays if a.size]
+        kind = _kind(*some) if some else None
+        if kind not in ("float", "double"):
+            return sum([(a.astype(np.float64) ** 2).sum() for a in some], cupy.zeros((), np.float64))
+        lists, blocks = self._listed([(a, a) for a in some], 1 << 16)
+        partial, total = cupy.empty(blocks, np.float64), cupy.empty((), np.float64)
+        self._launch(
+            f"squares<{kind}>", (blocks,), (256,), lists, np.int32(len(lists)), partial, self._counters(), total
+        )  # fmt: skip
+        return total
 
     # ---- Search ----
 
     def top_tokens(self, logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        kind, (rows, classes) = self._kind("top_tokens", logits), logits.shape
+        kind, (rows, classes) = _kind(logits), logits.shape
         if kind is None or not logits.size:
             return top_tokens(self.to_host(logits), self.to_host(barred), count)
         wide = WIDE[kind]
@@ -708,19 +688,19 @@ def _embedding(gpu: Cuda, weight: Array, indices: Array, positions: Array | None
         and weight.dtype == WIDE[kind]
         and (positions is None or np.result_type(weight.dtype, positions.dtype) == weight.dtype)
     )
-    return fits and bool(indices.size and weight.size) and not gpu.wrong & {"embedding", "embedding_backward"}
+    return fits and bool(indices.size and weight.size)
 
 
 def _norm(gpu: Cuda, x: Array, *others: Array, **_: Any) -> bool:
     """float32, float64 or bfloat16, in rows of up to 2,048."""
     *residual, weight, bias = others
-    kind = None if gpu.wrong & {"layer_norm", "layer_norm_backward"} else _kind(x, *residual)
+    kind = _kind(x, *residual)
     return bool(x.size) and _norm_groups(kind, x.shape[-1], weight, bias) is not None
 
 
 def _loss(gpu: Cuda, x: Array, weight: Array, bias: Array | None, **_: Any) -> bool:
     """float32, float64 or bfloat16 with float32 parameters."""
-    return _linear(gpu, x, weight, None) and "cross_entropy" not in gpu.wrong and (
+    return _linear(gpu, x, weight, None) and (
         bias is None or bias.dtype == WIDE[KINDS[x.dtype]]
     )  # fmt: skip
 

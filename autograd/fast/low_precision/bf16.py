@@ -106,7 +106,7 @@ def linear(x: Array, weight: Array, bias: Array | None, relu: bool = False, dtyp
 # ---- Layers ----
 
 
-@entry("bf16", compiled._of_norm)
+@entry("bf16", compiled.contiguous)
 def dropout_add_layer_norm(
     x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
 ) -> tuple[Array, Array, Array]:
@@ -114,7 +114,7 @@ def dropout_add_layer_norm(
     return cpu.scale_and_shift(round_(normalised), weight, bias), normalised, inverse_std
 
 
-@entry("bf16", compiled._of_scores)
+@entry("bf16", lambda scores, mask, scale: plain(scores))
 def softmax_of_blocks(scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
     softmax_ = compiled.softmax_of_blocks(scores, mask, scale)
 
