@@ -55,9 +55,6 @@ def set_precision(precision: str, backend: Backend = CPU) -> None:
 
 def make_gpu_backend(index: int) -> Backend:
     """Return a GPU with its kernels."""
-    import cupy
-
     from autograd.fast.cuda import Cuda
 
-    with cupy.cuda.Device(index):
-        return Cuda(index)
+    return Cuda(index)

@@ -86,7 +86,8 @@ class Cuda(GpuBackend):
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
-        self._lt = self._products() if cublaslt is not None else None
+        with self.device:
+            self._lt = self._products() if cublaslt is not None else None
         self._tested: set[str] = set()
         self._has_bf16 = int(self.device.compute_capability) >= 80
 

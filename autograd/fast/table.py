@@ -37,10 +37,13 @@ TABLE: dict[tuple[str, str], Entry] = {}
 
 
 def entry(device: str, guard: Guard | None = None, name: str | None = None) -> Callable[[Any], Any]:
-    """Decorator: enter a function into the table, by its own name or another."""
+    """Decorator: enter a function into the table, by its own name or another, with the docstring of NumPy's."""
 
     def enter(function: Any) -> Any:
-        TABLE[name or function.__name__, device] = Entry(function, guard)
+        key = name or function.__name__
+        if function.__doc__ is None and (key, "numpy") in TABLE:
+            function.__doc__ = TABLE[key, "numpy"].function.__doc__
+        TABLE[key, device] = Entry(function, guard)
         return function
 
     return enter

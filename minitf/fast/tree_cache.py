@@ -107,17 +107,15 @@ class DecodingState:
 
     def _sentences_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the sentence of each group of rows."""
-        if not len(rows):
-            return rows.astype(int)
-        if len(rows) == self.rows and (rows // self.beams == np.arange(self.rows) // self.beams).all():
-            return np.arange(self.sentences)  # as after most steps
-        if rows.min() < 0 or rows.max() >= self.rows:
-            raise IndexError(f"rows must lie in 0 … {self.rows - 1}, found {rows.min()} … {rows.max()}")
         sentence = rows // self.beams
-        groups = 1 + int(np.count_nonzero(sentence[1:] != sentence[:-1]))
-        grouped = sentence.reshape(groups, -1) if len(rows) % groups == 0 else sentence[:, None]
-        kept = grouped[:, 0]
-        if len(grouped) != groups or (grouped != kept[:, None]).any() or len({*kept.tolist()}) < groups:
+        if len(rows) == self.rows and (sentence == np.arange(self.rows) // self.beams).all():
+            return np.arange(self.sentences)  # as after most steps
+        kept = sentence[np.flatnonzero(np.diff(sentence, prepend=-1))]
+        if len(rows) and (rows.min() < 0 or rows.max() >= self.rows):
+            raise IndexError(f"rows must lie in 0 … {self.rows - 1}, found {rows.min()} … {rows.max()}")
+        if len(rows) and (
+            len(np.unique(kept)) < len(kept) or not np.array_equal(np.repeat(kept, len(rows) // len(kept)), sentence)
+        ):
             raise ValueError(f"rows {rows.tolist()} do not give each sentence one group of equal size")
         return kept
 

@@ -302,11 +302,3 @@ def work_of_rows(rows: int, places: int, widths: Any) -> Any:
     )
     ones, nothing = np.ones((1, max(width, PART)), f4), np.zeros((0, 1), f4)
     return x, y, before, hidden, joined, q, np.empty(places, f4), ones, nothing
-
-
-@compiled_exactly
-def twice_as_long(nodes: Array, count: int) -> Array:
-    """Return the first `count` nodes in an array with room for twice as many.  Shapes: nodes [layers, N, …]"""
-    grown = np.empty((nodes.shape[0], 2 * nodes.shape[1], nodes.shape[2]), f4)
-    grown[:, :count] = nodes[:, :count]
-    return grown

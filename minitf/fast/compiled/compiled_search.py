@@ -24,7 +24,6 @@ from minitf.fast.compiled.compiled_layers import (
     multiply,
     padded_to,
     project_memory,
-    twice_as_long,
     work_of_rows,
 )
 
@@ -213,15 +212,6 @@ def hypotheses(count: int, length: int) -> Any:
 
 
 @compiled_exactly
-def room_for_candidates(beam: int, count: int) -> Any:
-    """Arrays for the candidates of each row of a sentence, for the best of the sentence, and for those chosen."""
-    ids, values = np.empty((beam, count), np.int64), np.empty((beam, count), f4)
-    of_rows = ids, values, np.empty((beam, count)), np.empty(beam, np.int64)
-    best = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
-    return of_rows, best, np.empty(beam, np.int64)
-
-
-@compiled_exactly
 def search(
     memory: Array, ends: Array, layers: Any, logits_of: Any, embedding: Any, shape: Any, settings: Any, limits: Array,
     penalties: Array, barred: Array, rule: Any, found: Any, finished: Array,
@@ -252,14 +242,24 @@ def search(
     rows_each: Any = np.int64(1)
     old, new = hypotheses(most, longest + 1), hypotheses(most, longest + 1)
     newest, at = np.full(most, BOS), np.zeros(most, np.int64)
-    of_rows, best, chosen = room_for_candidates(beam, rule[1])
+    # candidates of each row of a sentence, the best of the sentence, and those chosen
+    count = rule[1]
+    of_rows = (
+        np.empty((beam, count), np.int64),
+        np.empty((beam, count), f4),
+        np.empty((beam, count)),
+        np.empty(beam, np.int64),
+    )
+    best, chosen = (np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)), np.empty(beam, np.int64)
 
     while len(alive):
         position += 1
         rows = len(alive) * rows_each
         embed_tokens(newest[:rows], at[:rows], embedding, x)
         if node_count + rows > nodes.shape[1]:
-            nodes = twice_as_long(nodes, node_count)
+            grown = np.empty((depth, 2 * nodes.shape[1], of_nodes), f4)
+            grown[:, :node_count] = nodes[:, :node_count]
+            nodes = grown
         for row in range(rows):
             old[1][row, position - 1] = node_count + row
         given = decode_rows(
