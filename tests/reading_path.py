@@ -145,13 +145,13 @@ SMALL = (
 TEXT = f"--train en de --valid en de --vocab-size 300 {SMALL}"
 USES = [  # shell commands in an empty folder, whose files en and de have some lines
     f"minitf train --vocab-size 400 {SMALL} --output built-in",
-    f"minitf train {TEXT} --test en de --output a --accumulate 2 --moving-average 0.9",
+    f"minitf train {TEXT} --test en de --output a --accumulate 2 --set moving_average=0.9",
     "minitf train --resume a --max-steps 6",
     f"minitf train {TEXT} --kernels numba --threads 2 --checkpoint-activations --output b --patience 1",
     f"minitf train {TEXT} --devices cpu:2 --output c",
     f"minitf train {TEXT} --plain --precision float64 --output d --valid-metric bleu",
-    "minitf train --init a --freeze encoder,embeddings --train en de --valid en de --max-steps 2 --output e",
-    f"minitf train {TEXT} --model.norm pre --model.positions learned --optimizer.clip-norm 1 --output f",
+    "minitf train --init a --set freeze=encoder,embeddings --train en de --valid en de --max-steps 2 --output e",
+    f"minitf train {TEXT} --model.norm pre --set model.positions=learned --optimizer.clip-norm 1 --output f",
     f"minitf train {TEXT} --model.dropout 0.3 --max-minutes 0.02 --output g",
     "head -2 en | minitf translate a",
     "head -2 en | minitf translate a --beam 1 --kernels numba",

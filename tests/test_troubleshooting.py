@@ -16,8 +16,7 @@ import pytest
 from minitf.app import commands
 from minitf.config import PRESETS
 from minitf.parallel import launch
-from minitf.storage.locked_run import LockedRun
-from minitf.storage.run_directory import CONFIG_NAME, load_config
+from minitf.storage.run_directory import CONFIG_NAME, LockedRun, load_config
 from minitf.system.process import run_command
 from tests.helpers.fixtures import make_run, tiny_vocabulary
 from tests.helpers.runs import Child

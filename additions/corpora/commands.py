@@ -8,8 +8,7 @@ from shlex import quote
 
 from additions.corpora.splitting import BY, split_corpus
 from additions.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
-from minitf.app.arguments import add_options_of
-from minitf.app.command_line import ArgumentParser
+from minitf.app.command_line import ArgumentParser, add_options_of
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.system.files import require_regular
 

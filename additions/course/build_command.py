@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -11,9 +12,8 @@ from additions.course.path.steps import FILES, STEPS, Step, find_step, hand_out
 from additions.course.progress import Progress
 from additions.course.verdict import LIMIT_S, Verdict, judge
 from minitf.app.command_line import ArgumentParser
-from minitf.app.typed_lines import typed_lines
 from minitf.errors import UserError
-from minitf.system.process import printable, uninterrupted
+from minitf.system.process import printable
 
 FILE_NAME = "minitf-build.json"
 WATCH_S = 0.3  # between two looks at the files
@@ -58,9 +58,9 @@ def _demo(folder: Path, lines: list[str], steps: int) -> int:
     progress = Progress(folder, [step.name for step in STEPS], FILE_NAME)
     if progress.states.get(STEPS[-1].name) != "solved":
         raise UserError(f"the translator is the last of the steps, you are at {_current(progress)}; solve them first")
-    with uninterrupted():  # deferred: the steps are handed out without NumPy
-        from additions.course.path.demo import run_demo
-    page = run_demo(folder, steps, lines or typed_lines(), lambda text: print(text, flush=True))
+    from additions.course.path.demo import run_demo  # deferred: the steps are handed out without NumPy
+
+    page = run_demo(folder, steps, lines or map(str.rstrip, sys.stdin), lambda text: print(text, flush=True))
     print(f"{page} is a training step on your code, to walk through in a browser")
     return 0
 

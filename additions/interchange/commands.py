@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 
 from minitf.app.command_line import ArgumentParser
-from minitf.system.process import say, uninterrupted
+from minitf.system.process import say
 
 # ---- minitf import SOURCE RUN ----
 
@@ -31,8 +31,8 @@ def import_model(argv: Sequence[str]) -> None:
         "which read the same file differently",
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from additions.interchange.conversion import import_run
+    from additions.interchange.conversion import import_run  # deferred: `--help` and invalid flags need no NumPy
+
     size, pieces = import_run(given.source, given.run, POSITIONS.get(given.positions))
     command = f"minitf translate {quote(str(given.run))}"
     say(f"{given.run}: {size:,} parameters, {pieces:,} pieces; translate with: {command}")
@@ -56,8 +56,8 @@ def export_model(argv: Sequence[str]) -> None:
         "--average", type=int, metavar="N", help="number of last checkpoints to average (default: the run's)"
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from additions.interchange.conversion import export_run
+    from additions.interchange.conversion import export_run  # deferred: `--help` and invalid flags need no NumPy
+
     for note in export_run(given.run, given.folder, given.format, given.average):
         say(f"note: {note}")
     say(f"{given.folder}: written for {given.format}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -13,8 +12,7 @@ from additions.interchange.outgoing import LearnedModel
 from minitf.errors import UserError
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
-from minitf.storage.locked_run import LockedRun
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage.run_directory import LockedRun, RunDirectory
 from minitf.system.process import say
 from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned
@@ -39,9 +37,8 @@ def _import(path: Path, positions: str | None, folder: Path, temporary: Path) ->
     config = replace(config, output=folder.absolute())
     with LockedRun.create(temporary, config) as run:
         vocabulary.save(run.path / vocabulary.file_name)
-        origin = {"run": secrets.token_hex(16)}
         state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}
-        CheckpointStore(run.checkpoints_path, keep=1, origin=origin).save(0, with_prefix("model.", weights), state)
+        CheckpointStore(run.checkpoints_path, keep=1).save(0, with_prefix("model.", weights), state)
     return sum(array.size for array in weights.values()), len(vocabulary)
 
 

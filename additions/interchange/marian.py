@@ -291,7 +291,7 @@ FIXED = {
 
 OTHER_POSITIONS = (
     "its positions are those that CTranslate2 and Hugging Face compute for a model of Marian; Marian itself computes "
-    "others, which a run has with --model.positions sinusoidal-concatenated"
+    "others, which a run has with --set model.positions=sinusoidal-concatenated"
 )
 
 

@@ -183,10 +183,7 @@ def refuse_fields(model: TransformerConfig, lacking: dict[str, Any], program: st
 
 
 def refuse_other_attention(model: TransformerConfig, program: str) -> None:
-    """Refuse layers that other programs do not have: another mixing or attention, and heads of another width."""
-    for name, expected in (("mixing", "self-attention"), ("attention", "scaled-dot-product")):
-        if (found := getattr(model, name)) != expected:
-            refuse_fields(model, {name: found}, program, "use --format safetensors")
+    """Refuse heads of another width, which other programs do not have."""
     for name, width in (("d_k", model.head_d_k), ("d_v", model.head_d_v)):
         if width * model.heads != model.d_model:
             raise UserError(

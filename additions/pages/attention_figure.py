@@ -18,7 +18,6 @@ import numpy as np
 from additions.pages.attention_page import Kind, check_choice
 from additions.pages.sentence_attention import SentenceAttention
 from minitf.errors import UserError
-from minitf.system.process import uninterrupted
 from minitf.system.writing import atomic_write
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ def save_figure(figure: Figure, path: Path, warn: Callable[[str], object]) -> No
 
 
 def _new_figure(width: float, height: float) -> Figure:
-    with uninterrupted():
-        from matplotlib.figure import Figure  # an optional dependency
+    from matplotlib.figure import Figure  # an optional dependency
 
     return Figure(figsize=(width, height), layout="constrained")
 

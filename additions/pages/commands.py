@@ -8,9 +8,8 @@ from pathlib import Path
 
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
-from minitf.storage.locked_run import is_training
-from minitf.storage.run_directory import RunDirectory
-from minitf.system.process import say, uninterrupted
+from minitf.storage.run_directory import RunDirectory, is_training
+from minitf.system.process import say
 
 # ---- minitf report RUN ----
 
@@ -21,10 +20,10 @@ def report(argv: Sequence[str]) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
     parser.add_argument("--output", type=Path, metavar="FILE", help="page to write (default: report.html)")
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from additions.pages.learning_curves import LogSeries
-        from additions.pages.page import write_page
-        from additions.pages.run_page import FINISHED, RUNNING, STOPPED, run_page
+    from additions.pages.learning_curves import LogSeries  # deferred: `--help` and invalid flags need no NumPy
+    from additions.pages.page import write_page
+    from additions.pages.run_page import FINISHED, RUNNING, STOPPED, run_page
+
     directory = RunDirectory.open(given.run)
     output = given.output or Path("report.html")
     config = directory.config()
@@ -70,11 +69,11 @@ def attention(argv: Sequence[str]) -> None:
     parser.add_argument("--layer", type=int, metavar="N", help="layer to draw or to show first, from 1 (default: all)")
     parser.add_argument("--head", type=int, metavar="N", help="head to draw or to show first, from 1 (default: all)")
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from additions.pages.attention_writer import write_attention
-        from minitf.data.text import read_lines
-        from minitf.system.process import set_up_device
-        from minitf.translation.translator import Translator
+    from additions.pages.attention_writer import write_attention  # deferred: `--help` and invalid flags need no NumPy
+    from minitf.data.text import read_lines
+    from minitf.system.process import set_up_device
+    from minitf.translation.translator import Translator
+
     set_up_device(None)
 
     def warn(message: str) -> None:
@@ -119,11 +118,10 @@ def page(argv: Sequence[str]) -> None:
         help="also include N checkpoints of the run, each as large as the model, with a slider over training",
     )
     given = parser.parse_args(argv)
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from additions.pages.page import write_page
-        from additions.pages.translator_page import example_sentences, spread, translator_page
-        from minitf.storage.checkpoints import Checkpoints
-        from minitf.translation.loading import load_learned
+    from additions.pages.page import write_page  # deferred: `--help` and invalid flags need no NumPy
+    from additions.pages.translator_page import example_sentences, spread, translator_page
+    from minitf.storage.checkpoints import Checkpoints
+    from minitf.translation.loading import load_learned
 
     def warn(message: str) -> None:
         say(f"warning: {message}")
@@ -172,9 +170,9 @@ def step(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     if not given.fast:
         os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
-    with uninterrupted():  # deferred: `--help` and invalid flags need no NumPy
-        from additions.pages.single_step import default_step, step_of_run
-        from minitf.system.process import set_up_device
+    from additions.pages.single_step import default_step, step_of_run
+    from minitf.system.process import set_up_device
+
     set_up_device(None, plain=not given.fast)
 
     def warn(message: str) -> None:

@@ -22,8 +22,8 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.restoring import load_latest, without_prefix
+from minitf.storage.checkpoint_store import CheckpointStore, load_latest
+from minitf.storage.checkpoints import without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.writing import atomic_write
 from minitf.training.optim import Adam, batch_loss, learning_rate

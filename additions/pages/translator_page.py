@@ -58,9 +58,6 @@ def translator_page(
     config, vocabulary = learned.config, learned.vocabulary
     if config.task != "translation":
         raise UserError(f"{name} was trained for {config.task}; a page requires a run that translates")
-    for field, value in (("attention", "scaled-dot-product"), ("mixing", "self-attention")):
-        if (found := getattr(config.model, field)) != value:
-            raise UserError(f"{name} has {field}={found}; the page computes models with {field}={value} alone")
     source, target = vocabulary.source, vocabulary.target
     described = {
         "name": name,

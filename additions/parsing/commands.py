@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from additions.parsing.evalb import Parameters, read_parameters, score_trees
 from additions.parsing.treebank import built_in_treebank, write_treebank
 from additions.parsing.trees import tokenize
-from minitf.app.arguments import add_options_of
-from minitf.app.command_line import ArgumentParser
+from minitf.app.command_line import ArgumentParser, add_options_of
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.system.process import say

@@ -18,14 +18,12 @@ class ParsingConfig:
     """The trees of a run, and their tokens (section 6.3)."""
 
     trees: Path | None = option(
-        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar", may_move=True
+        None, "training treebank, in brackets; none: the built-in treebank, drawn from a grammar"
     )
     valid_trees: Path | None = option(
-        None, "validation treebank; none: the twentieth of the trees before the test trees", may_move=True
+        None, "validation treebank; none: the twentieth of the trees before the test trees"
     )
-    test_trees: Path | None = option(
-        None, "test treebank, scored at the end; none: the last twentieth of the trees", may_move=True
-    )
+    test_trees: Path | None = option(None, "test treebank, scored at the end; none: the last twentieth of the trees")
     tags: Literal["pos", "xx"] = option(
         "pos", "pos: learn the part of speech of each word; xx: one tag for all words except punctuation"
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -15,11 +13,9 @@ from additions.parsing.treebank import built_in_treebank
 from additions.parsing.trees import Tree
 from minitf.config import RunConfig
 from minitf.data.vocabulary import Vocabulary
-from minitf.errors import UserError
-from minitf.storage.run_directory import RunDirectory
 from minitf.translation.translator import Translator
 
-__all__ = ["check", "check_resumed", "learn_vocabulary", "line_translator", "make_texts", "score"]
+__all__ = ["check", "learn_vocabulary", "line_translator", "make_texts", "score"]
 
 
 def line_translator(translator: Translator) -> Parser:
@@ -48,18 +44,3 @@ def splits_of(config: RunConfig) -> Mapping[str, Iterable[Tree]]:
 def learn_vocabulary(config: RunConfig, train: PathPair, path: Path, say: Callable[[str], object]) -> Vocabulary:
     """Learn subwords of the words, and pieces for the tokens of trees."""
     return learn_pieces(train, config.vocab_size, path, say)
-
-
-def check_resumed(config: RunConfig, directory: RunDirectory) -> None:
-    """Refuse trees that do not match the run's lines."""
-    if config.task_options == directory.config().task_options:
-        return
-    with tempfile.TemporaryDirectory(prefix="minitf-trees-") as name:
-        given = prepare_texts(lambda: read_splits(config.task_options), config.task_options, Path(name))
-        for split, pair in given.items():
-            for path in pair:
-                own = directory.data_path / "treebank" / path.name
-                if own.exists() and not filecmp.cmp(path, own, shallow=False):
-                    raise UserError(
-                        f"the {split} trees are not those of the run; omit the flags for trees: the run has copies"
-                    )

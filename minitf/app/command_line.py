@@ -1,31 +1,29 @@
 """Command lines generated from configurations: one flag per field, with its help, default and checks.
 
-`max_steps` of `RunConfig` is `--max-steps`; `layers` of its `model` is `--model.layers`. Underscores may be used for
-dashes. Values without a flag come from the preset; a resumed run keeps its own values.
+`max_steps` of `RunConfig` is `--max-steps`; `layers` of its `model` is `--model.layers`. Fields without a flag are set
+by `--set FIELD=VALUE`. Values that are not given come from the preset; a resumed run keeps its own values.
 
-Not tyro: it prints errors as boxes of several lines, writes `--no-model.x` for `--model.no-x`, shows the default of one
-preset instead of each, and adds four packages to a plain install.
+Not tyro: it prints errors as boxes of several lines and adds four packages to a plain install.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from operator import attrgetter
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
-from minitf.app.arguments import version
-from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
+from minitf.config import PRESETS, RunConfig
 from minitf.config.options import description, shown, without_none
 from minitf.config.removed import REMOVED_FLAGS
 from minitf.config.tasks import settings_of
 from minitf.errors import UserError, nearest, shortened
+from minitf.system.environment import VERSION
 
-__all__ = ["ArgumentParser"]
+__all__ = ["ArgumentParser", "add_options_of"]
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer"}
 
@@ -43,91 +41,69 @@ class Flag:
         """Return the flag: `--model.layers`"""
         return "--" + self.dest.replace("_", "-")
 
-    @property
-    def value_is_of_house(self) -> bool:
-        """Whether every preset has a value of the flag, which those of a task of an addition have not."""
-        return self.dest.rpartition(".")[0] in ("", *SECTIONS)
-
     def value_in(self, config: Any) -> Any:
         """Return the value of this field in a configuration; its default, for a field of a task of other runs."""
         section, _, name = self.dest.rpartition(".")
-        if not self.value_is_of_house:
-            return getattr(config.task_options, name) if config.task == section else self.field.default
-        return attrgetter(self.dest)(config)
+        place = getattr(config, section if section in SECTIONS else "task_options") if section else config
+        return getattr(place, name, self.field.default)
 
-    def help(self, with_presets: bool) -> str:
-        """Format the help, `width of … (tokens; section 3.1; default 512)`, with presets' defaults if they differ."""
-        metadata, default = self.field.metadata, self.field.default
-        source = metadata["source"]
-        notes = [metadata["unit"], f"section {source}" if source and not source.startswith("Table") else source]
-        about, listed = metadata["help"], ""
-        if self.dest == "preset":
-            notes.append(f"default {DEFAULT_PRESET}")
-        elif with_presets:
-            values = {name: shown(self.value_in(preset), quote=False) for name, preset in PRESETS.items()}
-            alike = len(set(values.values())) == 1
-            listed = values[DEFAULT_PRESET] if alike else ", ".join(f"{name} {value}" for name, value in values.items())
-        elif default not in (MISSING, (), None) and self.field.type is not bool:
-            listed = shown(default, quote=False)
-        if default is None and listed in ("", "none"):  # the help says what that means
-            about = about.replace("none: ", "default: ")
-        elif listed:
-            notes.append(f"default {listed}")
-        text = f"{about} ({'; '.join(filter(None, notes))})" if any(notes) else about
-        return text.replace("%", "%%")
+    def help(self, defaults: Any) -> str:
+        """Format the help with the default value: that of the configuration `defaults`."""
+        default, text = self.value_in(defaults), self.field.metadata["help"].replace("%", "%%")
+        if default is None:  # the help says what that means
+            return text.replace("none: ", "default: ")
+        if isinstance(default, bool) or default == () or self.field.metadata["positional"]:
+            return text
+        return f"{text} (default {shown(default, quote=False)})"
 
 
-def flags_of(config_class: type, tasks: Sequence[str] = ()) -> Iterator[Flag]:
-    """Yield the fields of a configuration and of those inside it, in order, except the hidden ones.
+def flags_of(config_class: type, tasks: Sequence[str] = (), hidden: bool = False) -> Iterator[Flag]:
+    """Yield the fields of a configuration and of those inside it, in order.
 
     tasks: names of tasks of additions, whose settings have flags, too
+    hidden: yield the fields that have no flag of their own instead of those that have one
     """
-    yield from _flags_inside(config_class, "", "Run")
+    yield from _flags_inside(config_class, "", "Run", hidden)
     for task in tasks:
-        yield from _flags_inside(settings_of(task).OPTIONS, task, settings_of(task).ABOUT)
+        yield from _flags_inside(settings_of(task).OPTIONS, task, settings_of(task).ABOUT, hidden)
 
 
-def _flags_inside(config_class: type, inside: str, section: str) -> Iterator[Flag]:
+def _flags_inside(config_class: type, inside: str, section: str, hidden: bool) -> Iterator[Flag]:
     for each in fields(config_class):
         if is_dataclass(each.type):
             assert isinstance(each.type, type)
-            yield from _flags_inside(each.type, each.name, SECTIONS[each.name])
-        elif not each.metadata["hidden"]:
+            yield from _flags_inside(each.type, each.name, SECTIONS[each.name], hidden)
+        else:
             section = each.metadata["section"] or section
-            yield Flag(each, f"{inside}.{each.name}".lstrip("."), section)
+            if each.metadata["hidden"] == hidden:
+                yield Flag(each, f"{inside}.{each.name}".lstrip("."), section)
 
 
 # ---- Reading ----
 
 
 def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
-    """Return the values on the command line, and only those, by the name of their field.
+    """Return the values on the command line, and only those, by the name of their field."""
+    given = vars(parser.parse_args(argv))
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
-    Raises: UserError for an unknown flag, naming the nearest valid ones, and for an unexpected argument.
+
+def set_values(words: Sequence[str]) -> dict[str, Any]:
+    """Convert the words after `--set`: model.d_k=16 -> {"model.d_k": 16}.
+
+    Raises: UserError for a field that does not exist or has a flag, and for an invalid value
     """
-    end = list(argv).index("--") if "--" in argv else len(argv)
-    dashed = [re.sub("^--[^=]*", lambda flag: flag[0].replace("_", "-"), word) for word in argv[:end]]
-    namespace, unknown = parser.parse_known_args([*dashed, *argv[end:]])
-    for word in unknown:
-        if word.startswith("-") and word != "--":
-            name = word.partition("=")[0]
-            if name in REMOVED_FLAGS:
-                raise UserError(f"{name} was removed; {REMOVED_FLAGS[name]}")
-            valid = [option for action in parser._actions for option in action.option_strings]
-            inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers: --model.layers
-            hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
-            raise UserError(f"unknown flag {shortened(name)}{hint or '; --help lists all flags'}")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
-    rest = next((action for action in parser._actions if action.nargs == "*"), None)
-    if rest is not None and (words := [word for word in unknown if word != "--"]):  # RUN --beam 2 MORE
-        try:  # argparse itself takes the positional arguments of one place
-            more = [parser._get_value(rest, word) for word in words]
-        except argparse.ArgumentError as error:
-            parser.error(str(error))
-        values[rest.dest] = (*values.get(rest.dest, ()), *more)
-    elif unknown:
-        raise UserError(f"unexpected argument {shown(unknown[0])}; --help lists all flags")
-    return values
+    valid = {flag.dest: flag.field.type for flag in flags_of(RunConfig, hidden=True) if flag.field.type is not Any}
+    found = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in valid:
+            raise UserError(f"--set {shortened(word)} names no field without a flag{nearest(name, valid)}")
+        try:
+            found[name] = converter(valid[name])(value)
+        except argparse.ArgumentTypeError as error:
+            raise UserError(f"--set {name}: {error}") from None
+    return found
 
 
 def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
@@ -175,6 +151,23 @@ class ArgumentParser(argparse.ArgumentParser):
         found = [group for group in self._action_groups if group.title == name]
         return found[0] if found else self.add_argument_group(name)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Raises: UserError for an unknown flag, naming the nearest valid ones, and for an unexpected argument"""
+        found, unknown = self.parse_known_args(args, namespace)
+        for word in unknown:
+            if word.startswith("-") and word != "--":
+                name = word.partition("=")[0]
+                if name in REMOVED_FLAGS:
+                    raise UserError(f"{name} was removed; {REMOVED_FLAGS[name]}")
+                if (field := name[2:].replace("-", "_")) in {flag.dest for flag in flags_of(RunConfig, hidden=True)}:
+                    raise UserError(f"{name} has no flag of its own; use minitf train --set {field}=VALUE")
+                valid = [option for action in self._actions for option in action.option_strings]
+                inner = [option for option in valid if option.endswith("." + name.lstrip("-"))]  # --layers
+                hint = f"; did you mean {inner[0]}?" if inner else nearest(name, valid)
+                raise UserError(f"unknown flag {shortened(name)}{hint or '; --help lists all flags'}")
+            raise UserError(f"unexpected argument {shown(word)}; --help lists all flags")
+        return found
+
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:  # argparse would take no notice of a full disk
             (file or sys.stderr).write(message)
@@ -188,18 +181,12 @@ class ArgumentParser(argparse.ArgumentParser):
         raise UserError(shortened(message.removeprefix("argument "), most=1000))
 
 
-class _Switch(argparse.Action):
-    """Store True for `--share`, False for `--no-share`."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        setattr(namespace, self.dest, option_string == self.option_strings[0])
-
-
 def build_parser(
-    config_class: type, usage: str, about: str, prog: str | None = None, tasks: Sequence[str] = ()
+    config_class: type, usage: str, about: str, prog: str, defaults: Any, tasks: Sequence[str] = ()
 ) -> ArgumentParser:
     """Build a parser with a flag for every field, grouped by section; its result contains only the given values.
 
+    defaults: the configuration whose values the help shows
     tasks: see `flags_of`
     """
     parser = ArgumentParser(
@@ -211,9 +198,8 @@ def build_parser(
     )
     for flag in flags_of(config_class, tasks):
         names, options = _argument(flag)
-        text = flag.help(with_presets=config_class is RunConfig and flag.value_is_of_house)
-        parser.group(flag.section).add_argument(*names, help=text, **options)
-    parser.add_argument("--version", action="version", version=version(), help="print the version")
+        parser.group(flag.section).add_argument(*names, help=flag.help(defaults), **options)
+    parser.add_argument("--version", action="version", version=f"minitf {VERSION}", help="print the version")
     return parser
 
 
@@ -226,8 +212,7 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
             return [flag.dest], {"type": converter(get_args(kind)[0]), "metavar": name.upper(), "nargs": "*"}
         return [flag.dest], {"type": converter(kind), "metavar": name.upper()}
     if kind is bool:
-        negated = flag.name.removesuffix(name.replace("_", "-")) + "no-" + name.replace("_", "-")
-        return [flag.name, negated], {"dest": flag.dest, "action": _Switch, "nargs": 0}
+        return [flag.name], {"dest": flag.dest, "action": argparse.BooleanOptionalAction}
     if get_origin(kind) is tuple:
         metavar: Any = ("SOURCE", "TARGET")
         return [flag.name], {"dest": flag.dest, "type": converter(Path), "nargs": 2, "metavar": metavar}
@@ -248,10 +233,23 @@ def converter(kind: Any) -> Callable[[str], Any]:
         try:
             if inner is Path and not word:
                 raise ValueError("Path would read it as the current directory")
+            if inner is bool:
+                return {"true": True, "false": False}[word]
             if get_origin(inner) is Literal:
                 return get_args(inner)[get_args(inner).index(word)]
             return inner(word)
-        except (ValueError, OverflowError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise argparse.ArgumentTypeError(f"{shown(word)} is not {description(kind)}") from None
 
     return convert
+
+
+# ---- Arguments that several commands have ----
+
+
+def add_options_of(parser: argparse.ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
+    """Add an integer option with its default for each argument of a function."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        text = f"{helps[name]} (default {parameter.default})"
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=text)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from minitf.app.arguments import version
 from minitf.errors import UserError, nearest, shortened
+from minitf.system.environment import VERSION
 from minitf.system.plugins import is_installed, load, registered
-from minitf.system.process import uninterrupted
 
 GROUPS = {
     "Train": {
@@ -24,7 +23,7 @@ GROUPS = {
     },
     "Translate": {
         "translate": ("translate.main", "translate or parse text with a trained run"),
-        "pack": ("models.pack", "copy the files that a run needs to translate or to be resumed elsewhere"),
+        "pack": ("pack.main", "copy the files that a run needs to translate elsewhere"),
         "page": ("additions.pages", "write a trained model as a page that translates in a browser"),
     },
     "Evaluate and inspect": {
@@ -42,10 +41,7 @@ GROUPS = {
         "export": ("additions.interchange", "export a run to CTranslate2, Marian or Hugging Face"),
     },
     "Learn, and shell completion": {
-        "learn": (
-            "additions.course",
-            "exercises: write backward passes and have them checked, find bugs",
-        ),
+        "learn": ("additions.course", "exercises: write backward passes and have them checked, find bugs"),
         "completion": ("completion.main", "print a completion script for bash and zsh"),
     },
 }
@@ -88,10 +84,9 @@ def main(argv: Sequence[str]) -> int | None:
     if name in ("-h", "--help"):
         print_help()
     elif name == "--version":
-        print(version())
+        print(f"minitf {VERSION}")
     elif name in COMMANDS or name in registered("minitf.commands"):
-        with uninterrupted():
-            command = function_of(name)
+        command = function_of(name)
         return command(rest)
     else:
         raise UserError(

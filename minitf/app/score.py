@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TextIO
 
 from minitf.app.command_line import ArgumentParser
 from minitf.data.text import read_lines
@@ -12,15 +14,6 @@ from minitf.evaluation.metrics import TOKENIZERS, bleu, chrf, exact_match
 
 def main(argv: Sequence[str]) -> None:
     """Read the two files and print their scores."""
-    given = score_parser().parse_args(argv)
-    hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))
-    print(bleu(hypotheses, references, lowercase=given.lowercase, tokenize=given.tokenize))
-    print(chrf(hypotheses, references))
-    print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines")
-
-
-def score_parser() -> ArgumentParser:
-    """Return the argument parser of `minitf bleu`."""
     parser = ArgumentParser(
         prog="minitf bleu",
         description="Score translations with BLEU and chrF of sacreBLEU. Only scores of one signature can be compared.",
@@ -31,4 +24,13 @@ def score_parser() -> ArgumentParser:
         "--tokenize", choices=TOKENIZERS, default="13a", help="tokenizer of sacreBLEU (default: %(default)s)"
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
-    return parser
+    given = parser.parse_args(argv)
+    hypotheses, references = list(read_lines(given.hypotheses)), list(read_lines(given.references))
+    print_scores(hypotheses, references, sys.stdout, lowercase=given.lowercase, tokenize=given.tokenize)
+
+
+def print_scores(hypotheses: list[str], references: list[str], file: TextIO, **options: Any) -> None:
+    """Print BLEU with its signature, chrF, and exact matches.  options: of `bleu`"""
+    print(bleu(hypotheses, references, **options), file=file)
+    print(chrf(hypotheses, references), file=file)
+    print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines", file=file)

@@ -1,21 +1,21 @@
 """`minitf train`, `train.py`: train a Transformer or resume a run, and score the test set.
 
-Imports are deferred in functions: `--help` and invalid flags need no NumPy, and one process needs no minitf.parallel.
+Imports are deferred in functions: `--help` and invalid flags need no NumPy, one process needs no minitf.parallel, and
+`--plain` is told to autograd by an environment variable before it is imported.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitf.app.command_line import SECTIONS, absolute, build_parser, changed, converter, flags_of, given_values
+from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values, set_values
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.devices import parse_devices
 from minitf.config.options import shown
@@ -23,55 +23,47 @@ from minitf.config.presets import NAMED
 from minitf.config.tasks import presets_of_tasks, registered_tasks
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
-from minitf.system.environment import announced_rank, is_single_process, rank_zero_output
-from minitf.system.files import os_errors_explained
+from minitf.system.environment import is_single_process, rank_zero_output
 from minitf.system.plugins import load_or_none
-from minitf.system.process import StopRequest, program, say, say_warnings, shell_command, silent, uninterrupted
+from minitf.system.process import StopRequest, say, say_warnings, shell_command, silent
 from minitf.system.progress import Progress
 
 if TYPE_CHECKING:
     from minitf.training.run import SingleProcess
 
 
-def main(argv: Sequence[str], fields: Mapping[str, Any] | None = None) -> int:
-    """Train the run that the command line describes; return the exit status.
-
-    fields: values of fields that have no flag, for a script: {"model.activation": "gelu"}
-    """
+def main(argv: Sequence[str]) -> int:
+    """Train the run that the command line describes; return the exit status."""
     with rank_zero_output():
-        config, resumed, quiet = read_train_args(argv, fields)
+        config, resumed, quiet = read_train_args(argv)
     if config.plain:
-        os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
-    size = 1 if config.devices is None else parse_devices(config.devices)[1]
-    if is_single_process() and size > 1:
-        with uninterrupted():
-            from minitf.parallel.launch import launch
-        launch([*(sys.argv[:1] if program("train") == "train.py" else ["-m", "minitf", "train"]), *argv], size)
-    with uninterrupted():
-        from minitf.training.run import SingleProcess
-    if is_single_process():
-        process = SingleProcess(config)
-        return train_run(config, resumed, process, quiet=quiet)
-    with uninterrupted():
-        from minitf.parallel.launch import use_terminal
+        os.environ["AUTOGRAD_PLAIN"] = "1"
+    if not is_single_process():
         from minitf.training.data_parallel import join_ranks
-    if announced_rank() == 0:
-        use_terminal()
-    with join_ranks(config) as process:
-        return train_run(config, resumed, process, quiet=quiet)
+
+        with join_ranks(config) as process:
+            return train_run(config, resumed, process, quiet=quiet)
+    if config.devices is not None and (size := parse_devices(config.devices)[1]) > 1:
+        from minitf.parallel.launch import launch
+
+        launch(
+            [*(["-m", "minitf", "train"] if shell_command("train") == "minitf train" else sys.argv[:1]), *argv], size
+        )
+    from minitf.training.run import SingleProcess
+
+    return train_run(config, resumed, SingleProcess(config), quiet=quiet)
 
 
 def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *, quiet: bool = False) -> int:
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
-    with uninterrupted():
-        from minitf.run.final_scores import score_translations
-        from minitf.run.resume import resume
-        from minitf.run.start import start
-        from minitf.run.tasks import task_of
-        from minitf.training.loop import train
+    from minitf.run.final_scores import score_translations
+    from minitf.run.start import start
+    from minitf.run.tasks import task_of
+    from minitf.training.loop import train
+
     is_main = process.is_main_process
     tell = silent if not is_main else say_warnings if quiet else say
-    with start(config, process, tell) if resumed is None else resume(resumed, config, process, tell) as run:
+    with start(config, process, tell, resumed) as run:
         parameters, folder = run.model.parameter_count(), run.directory.path
         tell(f"model: {parameters:,} parameters, vocabulary of {len(run.data.vocabulary):,}; run: {folder}")
         if run.config.init is not None:
@@ -83,38 +75,25 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
             tell(process.description)
         if run.data.valid is None:
             tell("no validation text, so overfitting is not detected; minitf split makes one for --valid SOURCE TARGET")
-        bar = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
-        make_report = load_or_none("minitf.reports", "page") or NoReport
-        with make_report(run.directory, run.config, parameters=parameters, writes=is_main) as report:
-            with bar as progress, StopRequest(shared=process.is_parallel, tells=is_main) as stop:
-                train(run, progress, stop, on_log=report.refresh)
+        page = load_or_none("minitf.reports", "page")
+        progress = Progress(run.config.max_steps, run.state.step, shown=is_main and not quiet, tell=tell)
+        with (
+            page(run.directory, run.config, parameters=parameters, writes=is_main) if page else nullcontext() as report
+        ):
+            with progress, StopRequest(shared=process.is_parallel, tells=is_main) as stop:
+                train(run, progress, stop, on_log=report.refresh if report else lambda: None)
             if stop:
                 how = f"resume with: {shell_command('train')} --resume {quote(str(folder))}"
-                report.end("stopped", how)
+                if report:
+                    report.end("stopped", how)
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status
             if is_main:
                 task = task_of(run.config.task)
                 (score_translations if task is None else task.score)(run, tell)
-            report.end("finished")
+            if report:
+                report.end("finished")
     return 0
-
-
-class NoReport:
-    """Context manager with the methods of a report, such as `additions.pages.run_page.RunReport`, that do nothing."""
-
-    def __init__(self, directory: object, config: RunConfig, *, parameters: int, writes: bool = True) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def refresh(self) -> None:
-        """Show what the log holds."""
-
-    def end(self, status: str, note: str = "") -> None:
-        """Show that training has ended."""
 
 
 # ---- Arguments ----
@@ -128,62 +107,55 @@ class TrainArguments(NamedTuple):
     quiet: bool
 
 
-def parse_train_args(argv: Sequence[str]) -> tuple[RunConfig, Path | None]:
-    """Return the configuration and the directory to resume, the first two results of `read_train_args`."""
-    return read_train_args(argv)[:2]
-
-
-def read_train_args(argv: Sequence[str], fields: Mapping[str, Any] | None = None) -> TrainArguments:
-    """Parse the command line of `train`.  fields: see `main`
+def read_train_args(argv: Sequence[str]) -> TrainArguments:
+    """Parse the command line of `train`.
 
     Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
+    tasks = [task for task in registered_tasks() if any(word.startswith(f"--{task}.") for word in argv)]
+    tasks += [preset.config.task for name, preset in presets_of_tasks().items() if {name, f"--preset={name}"} & {*argv}]
     parser = build_parser(
         RunConfig,
-        f"{program('train')} [flags]",
+        f"{shell_command('train')} [flags]",
         "Train a Transformer to translate; without flags, a tiny model on the built-in corpus.",
-        program("train"),
-        tasks := tasks_of(argv),
+        shell_command("train"),
+        PRESETS[DEFAULT_PRESET],
+        tasks := list(dict.fromkeys(tasks)),
     )
     parser.group("Run").add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    parser.group("Run").add_argument(
+        "--set",
+        action="append",
+        metavar="FIELD=VALUE",
+        help="set a field that has no flag, such as model.d_k=16; config.json of a run lists them all",
+    )
     parser.group("Run").add_argument(
         "--resume",
         type=converter(Path),
         metavar="RUN",
         help="resume the run in this directory from its last checkpoint. Only the following flags may change: "
-        f"{', '.join(changeable())}. If the run's texts were moved, give their new paths: "
-        f"{', '.join(changeable('may_move'))}",
+        f"{', '.join(changeable())}",
     )
-    given = given_values(parser, argv) | dict(fields or {})
+    given = given_values(parser, argv)
     resume, quiet = given.pop("resume", None), given.pop("quiet", False)
+    given |= set_values(given.pop("set", ()))
     given = {name: value if name == "output" else absolute(value) for name, value in given.items()}
     for name in ("valid_every", "save_every"):  # of a preset that counts epochs, too
         if name in given:
-            given[f"{name}_unit"] = "updates"
+            given.setdefault(f"{name}_unit", "updates")
     if resume is not None:
         return TrainArguments(resumed_config(resume, given, tasks), resume, quiet)
     if given.get("init") is not None:
-        with uninterrupted():  # deferred: needs NumPy
-            from minitf.run.fine_tuning import with_values_of_model
+        from minitf.run.fine_tuning import with_values_of_model
+
         given = with_values_of_model(given)
     config = changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
     return TrainArguments(config, None, quiet)
 
 
-def tasks_of(argv: Sequence[str]) -> list[str]:
-    """Return the tasks of additions that a command line names: by a flag such as `--parsing.trees`, or by a preset."""
-    names = {word[2:].partition(".")[0] for word in argv if re.match(r"--[a-z]+\.", word)} - SECTIONS.keys()
-    presets = {word.partition("=")[2] for word in argv if word.startswith("--preset=")}
-    presets |= {following for word, following in pairwise(argv) if word == "--preset"}
-    if not names and presets <= NAMED.keys():
-        return []
-    names |= {preset.config.task for name, preset in presets_of_tasks().items() if name in presets}
-    return [task for task in registered_tasks() if task in names]
-
-
-def changeable(how: str = "may_change") -> list[str]:
-    """List the flags whose values may change when a run is resumed; "may_move": paths that may move."""
-    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata[how]]
+def changeable() -> list[str]:
+    """List the flags whose values may change when a run is resumed."""
+    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata["may_change"]]
 
 
 def _preset(name: str) -> RunConfig:
@@ -198,22 +170,18 @@ def _preset(name: str) -> RunConfig:
 
 def resumed_config(folder: Path, given: dict[str, Any], tasks: Sequence[str] = ()) -> RunConfig:
     """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
-    with os_errors_explained(f"look into {folder}"):
-        found = (folder / CONFIG_NAME).is_file()
-    if not found:
+    if not (folder / CONFIG_NAME).is_file():
         raise UserError(f"{folder} contains no run to resume: {CONFIG_NAME} is missing; check the path")
-    saved = replace(
-        load_config(folder / CONFIG_NAME, resuming=True, warn=lambda text: say(f"warning: {text}")), output=folder
-    )
-    for flag in flags_of(RunConfig, tasks):
-        before = flag.value_in(saved)
-        after = given.get(flag.dest, before)
-        moved = flag.field.metadata["may_move"] and None not in (before, after)  # its content is compared later
-        if not (absolute(after) == absolute(before) or flag.field.metadata["may_change"] or moved):
-            raise UserError(
-                f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit the "
-                "flag, or start a new run with another --output"
-            )
+    saved = load_config(folder / CONFIG_NAME, resuming=True, warn=lambda text: say(f"warning: {text}"))
+    saved = replace(saved, output=folder)
+    for flag in (*flags_of(RunConfig, tasks), *flags_of(RunConfig, hidden=True)):
+        if flag.dest in given and not flag.field.metadata["may_change"]:
+            before, after = flag.value_in(saved), given[flag.dest]
+            if absolute(after) != absolute(before):
+                raise UserError(
+                    f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit "
+                    "the flag, or start a new run with another --output"
+                )
     return changed(saved, {**_one_place(saved, given), "output": folder})
 
 

@@ -8,21 +8,20 @@ import select
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
-from minitf.app.aligned_texts import ALIGNED, read_aligned_texts
+from minitf.app.score import print_scores
 from minitf.app.translation_formats import formatted
-from minitf.app.typed_lines import typed_lines
 from minitf.config import TranslateConfig
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.decoding.sampling import SamplingConfig
 from minitf.errors import UserError, shortened
-from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.run.tasks import task_of
 from minitf.system.files import os_errors_explained
 from minitf.system.process import printable, say, set_up_device, silent
@@ -31,6 +30,7 @@ from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]
 READ_BYTES = 1 << 16
+PROMPT = "> "
 
 
 def translate_text(config: TranslateConfig) -> None:
@@ -42,16 +42,15 @@ def translate_text(config: TranslateConfig) -> None:
                 f"{shortened(str(path))!r} is no run for an ensemble; to translate a sentence, give it with --text, or "
                 "on standard input"
             )
-    texts: dict[str, Iterable[str] | None] = dict.fromkeys(ALIGNED)
     line_count = None
-    if config.input is not None or any(getattr(config, name) is not None for name in ALIGNED):
-        texts, line_count = read_aligned_texts(config)
-    unread = texts["reference"]
+    if config.input is not None and config.input.is_file():  # a pipe can be read only once
+        line_count = sum(1 for _ in read_lines(config.input))
+    reference, given = (read_beside(path, config.input, line_count) for path in (config.reference, config.score))
     precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
     set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
-        loaded = ("average", "checkpoint", "weights", "device", "precision", "plain")
+        loaded = ("average", "weights", "device", "precision", "plain")
         translator = Translator.load(
             config.run, *config.more, warn=warn, **{name: getattr(config, name) for name in loaded}
         )
@@ -60,23 +59,22 @@ def translate_text(config: TranslateConfig) -> None:
         other = None if task is None else task.line_translator(translator)
         settings["progress"] = progress
         for written, best in (
-            translated(translator, lines, texts, config, must_wait, settings)
+            translated(translator, lines, given, config, must_wait, settings)
             if other is None
             else translated_by(other, lines, config, must_wait, settings)
         ):
             for line in written:
                 write(line)
-            if unread is not None:
+            if reference is not None:
                 hypotheses.append(best)
         if other is not None and (note := other.warning()):
             warn(note)
-    file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
-    if unread is not None and file is not None:
-        references = unread if isinstance(unread, list) else list(itertools.islice(unread, len(hypotheses) + 1))
+    if reference is not None:
+        file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
         if other is not None:
-            print(other.score(references, hypotheses), file=file)
+            print(other.score(reference, hypotheses), file=file)
         else:
-            print_scores(hypotheses, references, translator.bleu_tokenize, file)
+            print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
 
 
 # ---- Work --------------------------------------------------------------------------------------------------------
@@ -88,13 +86,12 @@ Results = Iterator[tuple[list[str], str]]
 def translated(
     translator: Translator,
     lines: Iterable[str],
-    texts: dict[str, Iterable[str] | None],
+    given: list[str] | None,
     config: TranslateConfig,
     must_wait: MustWait,
     settings: dict[str, Any],
 ) -> Results:
     """Translate lines, or score the given translations."""
-    given = texts["score"]
     if given is None:
         results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
     else:
@@ -120,7 +117,7 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
     drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
     drawing = {name: value for name, value in drawing.items() if value is not None}
     return {
-        **{name: getattr(config, name) for name in ("alpha", "beta", "max_extra_length", "max_tokens_per_batch")},
+        **{name: getattr(config, name) for name in ("alpha", "max_extra_length", "max_tokens_per_batch")},
         "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
         "sampling": SamplingConfig(**drawing) if config.sample else None,
     }
@@ -129,18 +126,44 @@ def settings_of(config: TranslateConfig) -> dict[str, Any]:
 # ---- Input -------------------------------------------------------------------------------------------------------
 
 
+def read_beside(path: Path | None, source: Path | None, line_count: int | None) -> list[str] | None:
+    """Read a text with a line for each line of the input, before translation begins; None if no path is given.
+
+    Raises: UserError if the number of lines differs from that of the input
+    """
+    if path is None:
+        return None
+    most = None if line_count is None else line_count + 1  # more lines, perhaps without end, are not needed to refuse
+    lines = list(itertools.islice(read_lines(path), most))
+    if line_count is not None and len(lines) != line_count:
+        more = "more" if len(lines) > line_count else f"{len(lines):,}"
+        raise UserError(
+            f"{source} has {line_count:,} lines but {path} has {more}; give one line for each line of the input"
+        )
+    return lines
+
+
 def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
     """Open the text to translate; also return a function that tells whether the next line has yet to arrive."""
     if config.text is not None:
         return config.text.split("\n"), lambda: False
     if config.input is not None:
         return read_lines(config.input), lambda: False
-    if sys.stdin is None:
-        raise UserError("standard input is closed; give a text with --input")
     if sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet:
         return typed_lines(), lambda: True
     arriving = StdinLines(sys.stdin.fileno())
     return lines_of(arriving, "standard input"), arriving.must_wait
+
+
+def typed_lines() -> Iterator[str]:
+    """Yield the lines typed until Ctrl-D; Python's `readline`, if available, lets `input` edit and recall lines."""
+    with suppress(ImportError):  # a Windows console edits lines itself
+        import_module("readline")
+    say("type one sentence per line; arrow keys edit the line and recall earlier ones; Ctrl-D or Ctrl-C quits")
+    with suppress(EOFError):
+        while True:
+            yield input(PROMPT)
+    say("")  # the shell's prompt begins a line
 
 
 class StdinLines:
@@ -153,8 +176,7 @@ class StdinLines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lines: deque[bytes] = deque()
-        self._begun: list[bytes] = []  # parts of a line whose end has not arrived
-        self._begun_bytes = 0
+        self._begun = b""  # a line whose end has not arrived
         self._ended = False
 
     def readline(self, limit: int = -1, /) -> bytes:
@@ -178,20 +200,12 @@ class StdinLines:
     def _read(self) -> None:
         with os_errors_explained("read standard input"):
             data = os.read(self._descriptor, READ_BYTES)
-        *ended, rest = data.split(b"\n")
-        for part in ended:
-            self._lines.append(b"".join([*self._begun, part, b"\n"]))
-            self._begun, self._begun_bytes = [], 0
-        if rest:
-            self._begun.append(rest)
-            self._begun_bytes += len(rest)
-            if self._begun_bytes > MAX_LINE_BYTES:  # a line too long is handed on as it is, and refused
-                self._lines.append(b"".join(self._begun))
-                self._begun, self._begun_bytes = [], 0
-        if not data:
-            self._ended = True
-            if self._begun:
-                self._lines.append(b"".join(self._begun))
+        *ended, self._begun = (self._begun + data).split(b"\n")
+        self._lines.extend(line + b"\n" for line in ended)
+        self._ended = not data
+        if self._begun and (self._ended or len(self._begun) > MAX_LINE_BYTES):  # too long a line is refused as it is
+            self._lines.append(self._begun)
+            self._begun = b""
 
 
 # ---- Output ------------------------------------------------------------------------------------------------------
@@ -208,15 +222,9 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
 
     def write(line: str) -> None:
         data = line.encode() + b"\n"  # UTF-8 and "\n", whatever the locale
-        try:
+        with os_errors_explained("write to standard output"):
             while data:
                 data = data[os.write(descriptor, data) :]
-        except BrokenPipeError:  # `| head` has read enough: `run_command` ends the program without an error
-            raise
-        except OSError as error:
-            raise UserError(
-                f"cannot write to standard output: {error.strerror}; free disk space, or use --output"
-            ) from error
 
     yield write
 
@@ -236,10 +244,3 @@ def watch(
     with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
         tell = partial(bar.write, file=sys.stderr)  # above the bar
         yield bar.update, lambda message: tell(printable(f"warning: {message}"))
-
-
-def print_scores(hypotheses: list[str], references: list[str], tokenize: str, file: TextIO) -> None:
-    """Print BLEU with its signature, chrF, and exact matches."""
-    print(bleu(hypotheses, references, tokenize=tokenize), file=file)
-    print(chrf(hypotheses, references), file=file)
-    print(f"exact match {100 * exact_match(hypotheses, references):.1f} % of {len(references):,} lines", file=file)

@@ -41,8 +41,7 @@ def check_precision(precision: str | None, on_gpu: bool, kernels: str) -> None:
         raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
 
 
-FAST_ONLY = {"threads": None, "kernels": "numpy", "checkpoint_activations": False,
-             "alignment": False}  # fmt: skip
+FAST_ONLY = {"threads": None, "kernels": "numpy", "checkpoint_activations": False, "alignment": False}
 """Settings that the fast implementation alone has, with the values that leave them unused."""
 
 

@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import MISSING, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -35,31 +36,29 @@ def option(
     default: Any,
     help: str,
     *,
-    unit: str = "",
-    source: str = "",
     section: str = "",
     may_change: bool = False,
-    may_move: bool = False,
     hidden: bool = False,
     positional: bool = False,
     **bounds: float,
 ) -> Any:
     """Make a field of a configuration.
 
-    unit: what the number counts; source: section of the paper; section: heading in `--help`, also for the fields that
-    follow; may_change: a resumed run may be given another value; may_move: a resumed run may be given another path to
-    the same content; hidden: no flag, a preset or the program sets it; positional: an argument without a flag; bounds:
-    at_least, above, at_most and below, of a number.
+    section: heading in `--help`, also for the fields that follow; may_change: a resumed run may be given another value;
+    hidden: no flag of its own, a preset, the program or `--set` sets it; positional: an argument without a flag;
+    bounds: at_least, above, at_most and below, of a number.
     """
     assert bounds.keys() <= BOUNDS.keys()
-    texts = {"help": help, "unit": unit, "source": source, "section": section}
-    switches = {"may_change": may_change, "may_move": may_move, "hidden": hidden, "positional": positional}
-    return field(default=default, metadata={**texts, **switches, "bounds": bounds})
+    switches = {"may_change": may_change, "hidden": hidden, "positional": positional}
+    return field(default=default, metadata={"help": help, "section": section, **switches, "bounds": bounds})
+
+
+hidden = partial(option, hidden=True)
 
 
 def default_of(config_class: type) -> Any:
     """Make a field that holds another configuration, by default one with default values."""
-    return field(default_factory=config_class, metadata={"help": "", "section": ""})
+    return field(default_factory=config_class, metadata={"hidden": True})
 
 
 # ---- Validation ----

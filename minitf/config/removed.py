@@ -31,6 +31,10 @@ REMOVED = {
     "errors": Removed("strict", "training"),
     "graphs": Removed(None, "nothing"),
     "init_digest": Removed(ANY, "nothing"),
+    "model.attention": Removed("scaled-dot-product", "model"),
+    "model.kernel_width": Removed(ANY, "nothing"),
+    "model.mixing": Removed("self-attention", "model"),
+    "model.neighbourhood": Removed(ANY, "nothing"),
     "init_weights": Removed(None, "nothing"),  # the run has started
     "on_divergence": Removed("stop", "nothing"),
     "rank_timeout": Removed(ANY, "nothing"),
@@ -40,7 +44,12 @@ REMOVED = {
 }
 """The removed settings by name: `field`, or `section.field`."""
 
-REMOVED_FLAGS = {"--shortlist": "omit it: every piece of the vocabulary is searched"}
+REMOVED_FLAGS = {
+    "--shortlist": "omit it: every piece of the vocabulary is searched",
+    "--checkpoint": "load one checkpoint in Python: Translator.load(run, checkpoint=STEP)",
+    "--beta": "set it in the run: minitf train --set beta=0",
+    "--resumable": "copy the whole directory of the run",
+}
 """Flags that earlier versions had, each with what to do."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from minitf.config.devices import check_device, check_plain, check_precision, parse_devices
 from minitf.config.model import TransformerConfig
-from minitf.config.options import check_fields, default_of, from_plain, option
+from minitf.config.options import check_fields, default_of, from_plain, hidden, option
 from minitf.config.tasks import TRANSLATION, settings_of
 from minitf.errors import UserError
 
@@ -28,29 +28,22 @@ PLAIN_HELP = (
 class OptimizerConfig:
     """Adam, its learning rate and label smoothing. The defaults are those of sections 5.3 and 5.4."""
 
-    beta1: float = option(0.9, "Adam's decay of the mean gradient", source="5.3", at_least=0, below=1, hidden=True)
-    beta2: float = option(
-        0.98, "Adam's decay of the mean squared gradient", source="5.3", at_least=0, below=1, hidden=True
-    )
-    epsilon: float = option(1e-9, "added to Adam's denominator", source="5.3", above=0, hidden=True)
+    beta1: float = hidden(0.9, "Adam's decay of the mean gradient (section 5.3)", at_least=0, below=1)
+    beta2: float = hidden(0.98, "Adam's decay of the mean squared gradient (section 5.3)", at_least=0, below=1)
+    epsilon: float = hidden(1e-09, "added to Adam's denominator (section 5.3)", above=0)
     warmup_steps: int = option(
         4000,
-        "updates during which the learning rate rises; it then falls as 1/sqrt(step)",
-        unit="updates",
-        source="5.3",
+        "updates during which the learning rate rises; it then falls as 1/sqrt(step) (updates; section 5.3)",
         at_least=1,
     )
-    learning_rate_scale: float = option(
-        1.0, "factor on the learning rate given by equation 3", source="5.3", above=0, hidden=True
-    )
+    learning_rate_scale: float = hidden(1.0, "factor on the learning rate given by equation 3 (section 5.3)", above=0)
     peak_learning_rate: float | None = option(
         None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
     )
     decay_steps: int | None = option(
         None,
-        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as "
-        "1/sqrt(step)",
-        unit="updates",
+        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as"
+        " 1/sqrt(step) (updates)",
         at_least=2,
     )
     clip_norm: float | None = option(
@@ -60,8 +53,7 @@ class OptimizerConfig:
     )
     label_smoothing: float = option(
         0.1,
-        "probability moved from the correct token to all tokens of the vocabulary, including itself",
-        source="5.4",
+        "probability moved from the correct token to all tokens of the vocabulary, including itself (section 5.4)",
         at_least=0,
         below=1,
     )
@@ -89,14 +81,13 @@ class RunConfig:
     preset: str = option("base", "preset for all values that are not given; `minitf presets` lists all", section="Run")
     output: Path = option(Path("runs/base"), "run directory; must not contain a run")
     seed: int = option(0, "seed of all random numbers", at_least=0)
-    task: str = option(
-        TRANSLATION, "what the run learns: translation, or a task of an addition, such as parsing", hidden=True
-    )
+    task: str = hidden(TRANSLATION, "what the run learns: translation, or a task of an addition, such as parsing")
     precision: Literal["float32", "float64", "tf32", "bf16"] = option(
         "float32",
-        "number format; on a GPU also tf32: float32 with the factors of products rounded to 10 bits; bf16: activations "
-        "and products in bfloat16, with sums, statistics, weights and the loss in float32, or with --kernels numba on "
-        "a CPU that has AVX-512 BF16, factors of products and what is kept for the backward pass in bfloat16",
+        "number format; on a GPU also tf32: float32 with the factors of products rounded to 10 bits; bf16: "
+        "activations and products in bfloat16, with sums, statistics, weights and the loss in float32, or with "
+        "--kernels numba on a CPU that has AVX-512 BF16, factors of products and what is kept for the backward pass "
+        "in bfloat16",
     )
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second", may_change=True)
     threads: int | None = option(
@@ -121,8 +112,8 @@ class RunConfig:
     )
     checkpoint_activations: bool = option(
         False,
-        "keep only the inputs of layers and recompute the layers in the backward pass: less memory, about a fifth more "
-        "time, identical results",
+        "keep only the inputs of layers and recompute the layers in the backward pass: less memory, about a fifth "
+        "more time, identical results",
         may_change=True,
     )
 
@@ -139,28 +130,20 @@ class RunConfig:
         "directory for the corpus selected by --data; files in it are used; none: in the cache, ~/.cache/minitf",
         may_change=True,
     )
-    train: PathPair | None = option(None, "source and target text for training, aligned line by line", may_move=True)
-    valid: PathPair | None = option(
-        None, "source and target text for validation; public corpora include it", may_move=True
-    )
-    test: PathPair | None = option(
-        None, "source and target text to score at the end; public corpora include it", may_move=True
-    )
-    vocabulary: Path | None = option(
-        None, "SentencePiece model to use; none: learn one from the training text", may_move=True
-    )
+    train: PathPair | None = option(None, "source and target text for training, aligned line by line")
+    valid: PathPair | None = option(None, "source and target text for validation; public corpora include it")
+    test: PathPair | None = option(None, "source and target text to score at the end; public corpora include it")
+    vocabulary: Path | None = option(None, "SentencePiece model to use; none: learn one from the training text")
     vocab_size: int = option(
-        37_000, "size of the vocabulary to learn, shared by both languages", unit="tokens", source="5.1", at_least=5
+        37000, "size of the vocabulary to learn, shared by both languages (tokens; section 5.1)", at_least=5
     )
     max_length: int = option(
-        256, "omit longer pairs from training; includes the end-of-sentence token", unit="tokens per side", at_least=2
+        256, "omit longer pairs from training; includes the end-of-sentence token (tokens per side)", at_least=2
     )
     max_tokens_per_batch: int = option(
-        25_000, "maximum batch size, padding included", unit="tokens per side", source="5.1", at_least=1
+        25000, "maximum batch size, padding included (tokens per side; section 5.1)", at_least=1
     )
-    accumulate: int = option(
-        1, "batches summed per update: larger updates in the same memory", unit="batches", at_least=1
-    )
+    accumulate: int = option(1, "batches summed per update: larger updates in the same memory (batches)", at_least=1)
 
     # ---- Training ----
 
@@ -170,23 +153,21 @@ class RunConfig:
         "architecture and vocabulary; none: start from random weights",
         section="Training",
     )
-    freeze: str | None = option(
+    freeze: str | None = hidden(
         None,
-        "parts that are not trained, separated by commas: embeddings, encoder, decoder, output, or names of parameters "
-        "such as encoder.layers.0; none: train all",
+        "parts that are not trained, separated by commas: embeddings, encoder, decoder, output, or names of "
+        "parameters such as encoder.layers.0; none: train all",
     )
-    max_steps: int = option(100_000, "number of updates", unit="updates", source="5.2", at_least=1, may_change=True)
+    max_steps: int = option(100000, "number of updates (updates; section 5.2)", at_least=1, may_change=True)
     max_minutes: float | None = option(
         None,
-        "maximum training time, over all resumptions; none: train until --max-steps",
-        unit="minutes",
+        "maximum training time, over all resumptions; none: train until --max-steps (minutes)",
         above=0,
         may_change=True,
     )
     patience: int | None = option(
         None,
-        "stop after this many validations without improvement; none: never",
-        unit="validations",
+        "stop after this many validations without improvement; none: never (validations)",
         at_least=1,
         may_change=True,
     )
@@ -195,26 +176,23 @@ class RunConfig:
         "metric that decides which validation is best, for --patience and the best checkpoint; bleu translates the "
         "validation text each time, greedily",
     )
-    valid_every: int = option(1_500, "validation interval", unit="updates", at_least=1, may_change=True)
-    valid_every_unit: Literal["updates", "epochs"] = option(
-        "updates", "unit of valid_every; an epoch ends with its last update", may_change=True, hidden=True
+    valid_every: int = option(1500, "validation interval (updates)", at_least=1, may_change=True)
+    valid_every_unit: Literal["updates", "epochs"] = hidden(
+        "updates", "unit of valid_every; an epoch ends with its last update", may_change=True
     )
-    log_every: int = option(100, "logging interval", unit="updates", at_least=1, may_change=True)
+    log_every: int = option(100, "logging interval (updates)", at_least=1, may_change=True)
     save_every: int = option(
-        1_500,
-        "checkpoint interval; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s)",
-        unit="updates",
-        source="6.1",
+        1500,
+        "checkpoint interval; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s) (updates; section "
+        "6.1)",
         at_least=1,
         may_change=True,
     )
-    save_every_unit: Literal["updates", "epochs"] = option(
-        "updates", "unit of save_every", may_change=True, hidden=True
+    save_every_unit: Literal["updates", "epochs"] = hidden("updates", "unit of save_every", may_change=True)
+    keep_checkpoints: int = hidden(
+        5, "number of checkpoints to keep; older ones are deleted (checkpoints)", at_least=1, may_change=True
     )
-    keep_checkpoints: int = option(
-        5, "number of checkpoints to keep; older ones are deleted", unit="checkpoints", at_least=1, may_change=True
-    )
-    moving_average: float | None = option(
+    moving_average: float | None = hidden(
         None,
         "decay of an exponential moving average of the weights, such as 0.9999; validation then uses the average; "
         "none: no moving average",
@@ -224,50 +202,41 @@ class RunConfig:
 
     # ---- Translation ----
 
-    weights: Literal["average", "best", "moving-average"] = option(
+    weights: Literal["average", "best", "moving-average"] = hidden(
         "average",
-        "weights to translate with: average, the mean of the last --average-checkpoints; best, the weights at the best "
-        "validation; moving-average, the average in the last checkpoint",
+        "weights to translate with: average, the mean of the last --average-checkpoints; best, the weights at the "
+        "best validation; moving-average, the average in the last checkpoint",
         may_change=True,
         section="Translation of the test text, and defaults of minitf translate",
     )
     average_checkpoints: int = option(
-        5, "number of last checkpoints to average", unit="checkpoints", source="6.1", at_least=1, may_change=True
+        5, "number of last checkpoints to average (checkpoints; section 6.1)", at_least=1, may_change=True
     )
     beam: int = option(
-        4,
-        "beam size; 1 is greedy search",
-        unit="hypotheses",
-        source="6.1",
-        at_least=1,
-        at_most=1000,
-        may_change=True,
+        4, "beam size; 1 is greedy search (hypotheses; section 6.1)", at_least=1, at_most=1000, may_change=True
     )
-    alpha: float = option(0.6, "exponent of the length penalty", source="6.1", at_least=0, at_most=100, may_change=True)
-    beta: float = option(
+    alpha: float = hidden(0.6, "exponent of the length penalty (section 6.1)", at_least=0, at_most=100, may_change=True)
+    beta: float = hidden(
         5.0,
         "offset of the length in its penalty, ((beta + length) / (beta + 1))^alpha; 0 makes it length^alpha",
         at_least=0,
-        at_most=1e6,
+        at_most=1000000.0,
         may_change=True,
-        hidden=True,
     )
     max_extra_length: int = option(
         50,
-        "maximum output length: input length plus this number",
-        unit="tokens",
-        source="6.1",
+        "maximum output length: input length plus this number (tokens; section 6.1)",
         at_least=1,
-        at_most=10_000,
+        at_most=10000,
         may_change=True,
     )
-    bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = option(
+    bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = hidden(
         "13a", "tokenization for BLEU, as named by sacrebleu; none: the text is already tokenized", may_change=True
     )
 
     model: TransformerConfig = default_of(TransformerConfig)
     optimizer: OptimizerConfig = default_of(OptimizerConfig)
-    task_options: Any = option(None, "the settings of a task of an addition", hidden=True)
+    task_options: Any = hidden(None, "the settings of a task of an addition")
 
     def __post_init__(self) -> None:
         if self.task != TRANSLATION:

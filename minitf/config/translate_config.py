@@ -40,30 +40,22 @@ class TranslateConfig:
     quiet: bool = option(False, "print translations and errors only")
 
     beam: int | None = option(
-        None, "beam size; 1 is greedy search", unit="hypotheses", section="Search", at_least=1, at_most=1000
+        None, "beam size; 1 is greedy search (hypotheses)", section="Search", at_least=1, at_most=1000
     )
     alpha: float | None = option(None, "exponent of the length penalty", at_least=0, at_most=100)
-    beta: float | None = option(
-        None,
-        "offset of the length in its penalty, ((beta + length) / (beta + 1))^alpha; 0 makes it length^alpha",
-        at_least=0,
-        at_most=1e6,
-    )
     max_extra_length: int | None = option(
-        None, "maximum output length: input length plus this number", unit="tokens", at_least=1, at_most=10_000
+        None, "maximum output length: input length plus this number (tokens)", at_least=1, at_most=10000
     )
-
     sample: bool = option(False, "draw translations at random instead of searching for the best", section="Sampling")
     temperature: float | None = option(
         None, "divisor of the logits: below 1 sharpens, above 1 flattens the distribution; none: 1", above=0
     )
     top_k: int | None = option(
-        None, "sample only among this number of most probable tokens; none: all", unit="tokens", at_least=1
+        None, "sample only among this number of most probable tokens; none: all (tokens)", at_least=1
     )
     top_p: float | None = option(
         None,
-        "sample only among the fewest tokens whose probabilities sum to this; none: all",
-        unit="probability",
+        "sample only among the fewest tokens whose probabilities sum to this; none: all (probability)",
         above=0,
         at_most=1,
     )
@@ -75,15 +67,10 @@ class TranslateConfig:
         "moving-average, the average in the last checkpoint",
         section="Model",
     )
-    average: int | None = option(None, "number of last checkpoints to average", unit="checkpoints", at_least=1)
-    checkpoint: int | None = option(None, "translate with the checkpoint of this step alone", unit="step", at_least=0)
+    average: int | None = option(None, "number of last checkpoints to average (checkpoints)", at_least=1)
 
     max_tokens_per_batch: int = option(
-        4_096,
-        "maximum number of input tokens in a batch, padding included",
-        unit="tokens",
-        section="Performance",
-        at_least=1,
+        4096, "maximum number of input tokens in a batch, padding included (tokens)", section="Performance", at_least=1
     )
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second")
     precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(
@@ -94,8 +81,7 @@ class TranslateConfig:
     )
     threads: int | None = option(None, "number of threads; none: one per core", at_least=1, at_most=1024)
     kernels: Literal["numpy", "numba"] = option(
-        "numpy",
-        "CPU kernels for everything except matrix products: numba is faster, but starts half a second later",
+        "numpy", "CPU kernels for everything except matrix products: numba is faster, but starts half a second later"
     )
     plain: bool = option(False, PLAIN_HELP)
 
@@ -104,30 +90,19 @@ class TranslateConfig:
         check_device(self.device)
         check_precision(self.precision, self.device != "cpu", self.kernels)
         check_plain(self)
-        if self.average is not None and self.checkpoint is not None:
+        if self.weights in ("best", "moving-average") and self.average is not None:
             raise UserError(
-                f"average={self.average} and checkpoint={self.checkpoint} cannot be combined; choose one of the two"
-            )
-        if self.weights in ("best", "moving-average") and (self.average or self.checkpoint) is not None:
-            raise UserError(
-                f"weights={self.weights} is neither an average of checkpoints nor one of them; omit average and "
-                "checkpoint, or weights"
+                f"weights={self.weights} is no average of checkpoints; omit average={self.average} or weights"
             )
         if self.text is not None and self.input is not None:
             raise UserError(f"input={self.input} and text cannot be combined; give one of them")
-        if self.sample and self.beam is not None and self.beam > 1:
-            raise UserError(f"beam={self.beam} and sample cannot be combined: sampling has no beam; omit one of them")
         for name in ("temperature", "top_k", "top_p", "seed"):
             if not self.sample and getattr(self, name) is not None:
                 raise UserError(f"{name} requires sample; give --sample, too, to draw translations at random")
-        if self.score is not None:
-            for name in ("reference", "sample"):
-                if getattr(self, name):
-                    raise UserError(
-                        f"score and {name} cannot be combined: score writes no new translations; omit one of them"
-                    )
-            if self.nbest > 1:
-                raise UserError(
-                    f"nbest={self.nbest} and score cannot be combined: a line has one given translation; omit one of "
-                    "them"
-                )
+        given = [("score", other) for other in ("reference", "sample") if self.score and getattr(self, other)]
+        if self.score is not None and self.nbest > 1:
+            given.append(("score", f"nbest={self.nbest}"))
+        if self.sample and self.beam is not None and self.beam > 1:
+            given.append(("sample", f"beam={self.beam}"))
+        for one, other in given:
+            raise UserError(f"{one} and {other} cannot be combined; omit one of them")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitf.errors import UserError
-from minitf.system.process import uninterrupted
 
 TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 """sacrebleu's tokenizers that need no further package and no download."""
@@ -21,8 +20,8 @@ TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 
 def sacrebleu_metrics() -> Any:
     """Import sacrebleu's metrics, which take 0.1 s, when first needed: most programs with this module score nothing."""
-    with uninterrupted():
-        from sacrebleu import metrics
+    from sacrebleu import metrics
+
     return metrics
 
 

@@ -24,8 +24,6 @@ from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
     Decoder,
     Encoder,
-    EncoderLayer,
-    MultiHeadAttention,
     Positions,
     Reduction,
     Residual,
@@ -211,30 +209,6 @@ def end_for_start(tokens: Array) -> Array:
     return backend_of([tokens]).xp.where(tokens == BOS, EOS, tokens)
 
 
-# ---- The paper's comparisons, which are in studies/ --------------------------------------------------------------
-
-
-class AbsentAttention(MultiHeadAttention):
-    """Raises: UserError"""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        raise _absent("attention", config.attention)
-
-
-class AbsentMixing(EncoderLayer):
-    """Raises: UserError"""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        raise _absent("mixing", config.mixing)
-
-
-def _absent(field: str, value: str) -> UserError:
-    return UserError(
-        f"{field}={value} needs layers that are not part of minitf; import studies/recipes/compared_layers.py, or "
-        "train a model without them"
-    )
-
-
 # ---- Which configurations ask for them ---------------------------------------------------------------------------
 
 _other_sinusoids = dict.fromkeys(("sinusoidal-concatenated", "sinusoidal-halves"), OtherSinusoids)
@@ -245,6 +219,4 @@ variants |= {
     Encoder: {"norm": PreNormEncoder},
     Decoder: {"norm": PreNormDecoder},
     Transformer: dict.fromkeys(_foreign, ForeignTransformer),
-    MultiHeadAttention: {"attention": AbsentAttention},
-    EncoderLayer: {"mixing": AbsentMixing},
 }

@@ -13,9 +13,6 @@ from typing import NoReturn
 
 from minitf.errors import UserError
 
-TERMINAL_VARIABLE = "MINITF_TERMINAL"
-"""Descriptor of the terminal on which rank 0 shows progress: standard error of a rank is a pipe of mpiexec."""
-
 
 def launch(command: Sequence[str], size: int) -> NoReturn:
     """Replace this process by mpiexec, which runs `python *command` as `size` ranks and exits with their status.
@@ -27,10 +24,6 @@ def launch(command: Sequence[str], size: int) -> NoReturn:
     words, environment = job(command, size)
     sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # mpiexec would read standard input for rank 0
-    if sys.stderr is not None and sys.stderr.isatty():
-        terminal = os.dup(2)
-        os.set_inheritable(terminal, True)
-        environment[TERMINAL_VARIABLE] = str(terminal)
     os.execve(words[0], words, environment)
 
 
@@ -65,10 +58,3 @@ def find_mpiexec() -> Path | None:
     on_path = shutil.which("mpiexec")
     places = [Path(sys.executable).parent / "mpiexec", *wheel, *([Path(on_path)] if on_path else [])]
     return next((place for place in places if place.is_file()), None)
-
-
-def use_terminal() -> None:
-    """Let standard error of this rank be the terminal on which `--devices` was given, if it was one."""
-    descriptor = os.environ.pop(TERMINAL_VARIABLE, "")
-    if descriptor.isdecimal() and os.isatty(int(descriptor)):
-        os.dup2(int(descriptor), 2)

@@ -4,7 +4,6 @@ A task is a module with
 
     check(config)                            refuses inputs that cannot be used, before the run's directory exists
     make_texts(config, data_path)            writes the aligned texts of the run; returns their paths by split
-    check_resumed(config, directory)         refuses inputs that are not those of the run
     learn_vocabulary(config, train, path, say)
     score(run, say)                          scores the test set at the end
     line_translator(translator)              translates lines: `translate_stream`, `score`, `warning`

@@ -1,4 +1,4 @@
-"""Write checkpoints: saved while training, and deleted when there are newer ones.
+"""Write checkpoints: saved while training, deleted when there are newer ones, and loaded when a run is resumed.
 
 The safetensors library does not write them: its temporary file has a name that nobody could clean up after a kill, is
 private to its owner and is not flushed to the disk, and equal content would not give equal bytes.
@@ -7,8 +7,9 @@ private to its owner and is not flushed to the disk, and equal content would not
 import hashlib
 import json
 import math
+import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,66 +17,51 @@ from minitf.storage.checkpoints import (
     BLANK,
     DIGEST_PLACE,
     DTYPES,
-    MAX_HEADER_BYTES,
-    METADATA,
     Array,
     CheckpointError,
     Checkpoints,
     DamagedCheckpointError,
     bytes_of,
-    is_name,
-    read_origin,
+    load,
     read_state,
 )
 from minitf.system.files import os_errors_explained
-from minitf.system.writing import atomic_write, remove_leftovers
+from minitf.system.writing import atomic_write, remove_leftovers, sync_folder
 
-__all__ = ["CheckpointStore"]
+__all__ = ["CheckpointStore", "load_latest"]
 
 BLOCK_BYTES = 2**20
 """Bytes that are written and checksummed together: they fit in a processor's cache."""
 
 
-def save(
-    path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any], origin: Mapping[str, Any] | None = None
-) -> None:
+def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
     """Write a checkpoint, durable and whole or not at all; memory: at most a copy of one tensor.
 
-    state, origin: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
+    state: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
 
     Raises: CheckpointError if the system refuses to write; TypeError or ValueError for arrays or a state that
     cannot be stored.
     """
-    path = Path(path)
+    text = json.dumps(state, allow_nan=False)
+    if json.loads(text) != state:
+        raise TypeError("JSON cannot represent the state exactly: use lists instead of tuples and strings as keys")
     # wide types first, so that each tensor is aligned to its own width
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize))
-    texts = {"state": _json_text(state), "origin": _json_text(origin or {})}
-    header = _header(ordered, [BLANK] * len(ordered), texts)
+    header = _header(ordered, [BLANK] * len(ordered), text)
     mebibytes = math.ceil(sum(array.nbytes for array in ordered.values()) / 2**20)
     with atomic_write(path, action=f"write the checkpoint {path} ({mebibytes} MiB)", kind=CheckpointError) as file:
         file.write(header)
         digests = [_write_tensor(file, array) for array in ordered.values()]
         file.seek(0)
-        file.write(_header(ordered, digests, texts))
+        file.write(_header(ordered, digests, text))
 
 
-def _json_text(state: Mapping[str, Any]) -> str:
-    text = json.dumps(state, allow_nan=False)
-    if json.loads(text) != state:
-        raise TypeError(
-            "the state cannot be represented exactly in JSON: use lists instead of tuples and strings as keys"
-        )
-    return text
-
-
-def _header(arrays: Mapping[str, Array], digests: Sequence[str], texts: Mapping[str, str]) -> bytes:
+def _header(arrays: Mapping[str, Array], digests: Sequence[str], state: str) -> bytes:
     """Length and header. Its size does not depend on the digests, so that it can be written again."""
-    metadata = {"minitf_checkpoint": "1", "sha256": BLANK, "tensors_sha256": "".join(digests), **texts}
-    header: dict[str, Any] = {METADATA: metadata}
+    metadata = {"minitf_checkpoint": "1", "sha256": BLANK, "tensors_sha256": "".join(digests), "state": state}
+    header: dict[str, Any] = {"__metadata__": metadata}
     begin = 0
     for name, array in arrays.items():
-        if not is_name(name):
-            raise ValueError(f"{name!r} cannot name a tensor; use letters, digits, _ and single dots between them")
         code = DTYPES.get(array.dtype.newbyteorder("="))
         if code is None:
             known = ", ".join(map(str, DTYPES))
@@ -84,9 +70,6 @@ def _header(arrays: Mapping[str, Array], digests: Sequence[str], texts: Mapping[
         begin += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the format requires aligned data
-    if len(text) > MAX_HEADER_BYTES:
-        found = f"names and state take {len(text)} bytes, more than the {MAX_HEADER_BYTES} of a header"
-        raise CheckpointError(f"{found}; choose fewer layers")
     length = struct.pack("<Q", len(text))
     digest = hashlib.sha256(length + text).hexdigest().encode()
     return length + text[: DIGEST_PLACE.start] + digest + text[DIGEST_PLACE.stop :]
@@ -109,13 +92,9 @@ class CheckpointStore(Checkpoints):
     The folder is created, partial files of a killed process are removed, and `save` keeps the last `keep`.
     """
 
-    def __init__(self, folder: Path, keep: int | None = None, origin: Mapping[str, Any] | None = None) -> None:
-        """
-        origin: what each checkpoint that is saved is to carry about the run, such as its identity, "run"
-        """
+    def __init__(self, folder: Path, keep: int | None = None) -> None:
         super().__init__(folder)
         self.keep = keep
-        self.origin = dict(origin or {})
         if keep is None:
             return
         if keep < 1:
@@ -123,8 +102,6 @@ class CheckpointStore(Checkpoints):
         with os_errors_explained(f"prepare {folder}", CheckpointError):
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder)
-
-    # ---- Saving ----
 
     def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
         """Write the checkpoint of a step, and once it is durable delete all but the last `keep`.
@@ -137,9 +114,7 @@ class CheckpointStore(Checkpoints):
         """
         if self.keep is None:
             raise ValueError(f"{self.folder} was opened for reading; give keep to save")
-        if step < 0:
-            raise ValueError(f"step={step} is negative")
-        save(self.path(step), arrays, state, self.origin)
+        save(self.path(step), arrays, state)
         self.delete_superseded(self.keep, step)
         return self.path(step)
 
@@ -161,10 +136,6 @@ class CheckpointStore(Checkpoints):
         except DamagedCheckpointError:
             return False
 
-    def take_identity(self, step: int) -> None:
-        """Save under the identity of the checkpoint of a step from now on; one of an earlier version has none."""
-        self.origin |= {name: value for name, value in read_origin(self.path(step)).items() if name == "run"}
-
     # ---- The weights of the best validation ----
 
     def save_best(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
@@ -175,12 +146,39 @@ class CheckpointStore(Checkpoints):
 
         Raises: as `save` of a file.
         """
-        save(self.best_path(step), arrays, state, self.origin)
+        save(self.best_path(step), arrays, state)
 
     def forget_best(self, but: int) -> None:
         """Delete the weights of all best validations but that of one step: those of earlier steps, and those of later
         steps that a resumed run has yet to reach again."""
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
-            for step in self._steps_in_names(self.BEST_PATTERN):
+            for step in self.steps("best"):
                 if step != but:
                     self.best_path(step).unlink(missing_ok=True)
+
+
+def load_latest(store: CheckpointStore, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
+    """Load the newest undamaged checkpoint; return None where there are no checkpoints.
+
+    `warn` is called with a sentence for each newer one that is damaged, which with `store.keep` is renamed to
+    `….damaged`: it must neither count as one of those to keep nor be averaged.
+
+    Raises: CheckpointError if all checkpoints are damaged: starting from scratch would hide the loss
+    """
+    steps = store.steps()
+    for step in reversed(steps):
+        try:
+            found = load(store.path(step))
+        except DamagedCheckpointError as error:
+            warn(str(error))
+            continue
+        if store.keep is not None:
+            with os_errors_explained(f"rename checkpoints in {store.folder}", CheckpointError):
+                for path in [store.path(each) for each in steps if each > step]:
+                    os.replace(path, path.with_name(path.name + ".damaged"))
+                sync_folder(store.folder)
+            store.delete_superseded(store.keep, step)  # the process that saved it may have been killed before
+        return found
+    if steps:
+        raise CheckpointError(f"none of the {len(steps)} checkpoints in {store.folder} is intact; start a new run")
+    return None

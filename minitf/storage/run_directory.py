@@ -10,12 +10,13 @@
     test.hypotheses      translations of the test text, once training is done
     lock                 held by the process that trains
 
-Reading needs no lock: every file is complete at any time, except for the last line of the log. The process that trains
-holds one (locked_run.py).
+Reading needs no lock: every file is complete at any time, except for the last line of the log.
 """
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Self
@@ -26,9 +27,9 @@ from minitf.config.removed import without_removed
 from minitf.errors import UserError
 from minitf.system.environment import changes, environment_facts
 from minitf.system.files import os_errors_explained, parse_json, read_json_object, read_small_file, require_no_links
-from minitf.system.writing import atomic_write
+from minitf.system.writing import atomic_write, locked, remove, remove_leftovers
 
-__all__ = ["RunDirectory"]
+__all__ = ["LockedRun", "RunDirectory", "is_training"]
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -42,10 +43,15 @@ HYPOTHESES_NAME = "test.hypotheses"
 REPORT_NAME = "report.html"
 WEIGHTS_OF_OTHERS = ("model.safetensors", "model.bin", "pytorch_model.bin")
 """Files that stand beside the config.json of a model of Hugging Face or CTranslate2."""
+CONTENT_NAMES = (DATA_NAME, CHECKPOINTS_NAME, REPORT_NAME, LOG_NAME, VOCABULARY_NAME, IMPORTED_VOCABULARY_NAME,
+                 CONFIG_NAME, ENVIRONMENT_NAME)  # fmt: skip
+"""What a run consists of; in this order, what a killed process has not cleared can be cleared by the next one."""
+LOCK_WAIT_S = 0.5
+"""`is_training` holds the lock for an instant."""
 
 
 class RunDirectory:
-    """The folder of one run, from `open`; of a run that this process writes, `LockedRun` (locked_run.py)."""
+    """The folder of one run, from `open`; of a run that this process writes, `LockedRun`."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -93,6 +99,99 @@ class RunDirectory:
         if not self.environment_path.exists():
             return [f"{ENVIRONMENT_NAME} has gone"]
         return changes(read_json_object(self.environment_path), environment_facts())
+
+
+class LockedRun(RunDirectory):
+    """The folder of one run, from `create` or `resume`, which hold its lock until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._lock = ExitStack()
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> Self:
+        """Create and lock the folder of a new run.
+
+        A run that ended before its first line of the log and its first checkpoint is replaced.
+
+        Raises: UserError if the folder holds a run or files of a run's names, or another process holds the lock.
+        """
+        run = cls(path)
+        with os_errors_explained(f"create the folder {path}"):
+            run.path.mkdir(parents=True, exist_ok=True)
+        with run._acquired():
+            run._make_room()
+            save_config(run.environment_path, environment_facts())
+            save_config(run.config_path, config)  # last: a folder with a configuration is a run
+        return run
+
+    @classmethod
+    def resume(cls, path: Path, config: RunConfig) -> Self:
+        """Lock the folder of a run to continue it; `config` is its own with values that may change.
+
+        Raises: UserError if there is no run, or another process holds the lock.
+        """
+        run = cls.open(path)
+        with run._acquired():
+            save_config(run.config_path, config)
+        return run
+
+    def _make_room(self) -> None:
+        """Clear the folder for a new run.  Raises: UserError if it holds results, or files of another program"""
+        with os_errors_explained(f"clear {self.path}"):
+            found = [name for name in CONTENT_NAMES if (self.path / name).exists()]
+            if not found:
+                return
+            try:
+                ours = "minitf" in read_json_object(self.environment_path)
+                if found != [ENVIRONMENT_NAME]:
+                    self.config()
+            except UserError:
+                ours = False
+            if not ours:
+                raise UserError(f"{self.path} already contains {', '.join(found)}; empty it, or give another --output")
+            has_log = self.log_path.exists() and self.log_path.stat().st_size > 0
+            if has_log or (self.checkpoints_path.exists() and any(self.checkpoints_path.iterdir())):
+                how = f"continue it with --resume {quote(str(self.path))}"
+                raise UserError(f"{self.path} already contains a run; {how}, or give another --output")
+            for name in found:
+                remove(self.path / name)
+
+    @contextmanager
+    def _acquired(self) -> Iterator[None]:
+        """Take the run's lock, which the system releases when this process ends, however it ends; keep it if the block
+        succeeds. Partial files of killed processes are deleted."""
+        if not self._lock.enter_context(locked(self.path / LOCK_NAME, wait_s=LOCK_WAIT_S)):
+            self._lock.close()
+            raise UserError(
+                f"{self.path} is in use by another process; wait until it has ended, or give another --output"
+            )
+        try:
+            with os_errors_explained(f"clean {self.path}"):
+                remove_leftovers(self.path)
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Release the lock. Its file stays: deleting it would let two processes lock two files of one name."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def is_training(run: RunDirectory) -> bool:
+    """Return whether a process holds the run's lock."""
+    place = run.path / LOCK_NAME
+    if not place.exists() or not os.access(place, os.W_OK):
+        return False
+    with locked(place, wait_s=0) as free:
+        return not free
 
 
 def save_config(path: Path, config: object) -> None:

@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from minitf.errors import UserError
-from minitf.system.process import uninterrupted
 
 HOW_TO_INSTALL = "run `pip install .` in the folder of this project's source"
 
@@ -55,8 +54,7 @@ def load_or_none(group: str, name: str) -> Any | None:
     if entry is None:
         return None
     try:
-        with uninterrupted():
-            return entry.load()
+        return entry.load()
     except ModuleNotFoundError as error:
         if error.name is None or not f"{entry.module}.".startswith(f"{error.name}."):
             raise  # a package that the addition needs

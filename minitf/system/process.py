@@ -11,16 +11,16 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from minitf.errors import UserError
-from minitf.system.failures import drop_output, explanation
+from minitf.errors import UserError, shortened
+from minitf.system.files import explained
 
-__all__ = ["Say", "printable", "say", "set_up_device", "shell_command", "uninterrupted"]
+__all__ = ["Say", "printable", "say", "set_up_device", "shell_command"]
 
 # ---- Running a command ----
 
@@ -29,43 +29,67 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     """Call `main` with the command line and return the exit status of the process.
 
     A UserError is printed as `error: …` and gives its own status, which is 2 for nearly all. SIGINT, SIGTERM and SIGHUP
-    give 130, 143 and 129; an output whose reader has closed it (`| head`) gives 141.
+    raise KeyboardInterrupt, so that partial files are removed, and give 130, 143 and 129; an output whose reader has
+    closed it (`| head`) gives 141.
     """
-    if sys.stdout is None:  # Python would drop every line without a word
-        say("error: standard output is closed; open it, or send it to a file")
-        return UserError.exit_status
-    _allow_any_character()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # characters that a terminal's encoding lacks are escaped: α in ASCII
+            stream.reconfigure(errors="backslashreplace")
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt(number)
+
+    previous = _handle(interrupt)
     try:
-        with interrupting():
-            try:
-                status = main(sys.argv[1:] if argv is None else argv)
-            finally:
-                if not isinstance(sys.exception(), Exception):
-                    sys.stdout.flush()  # here, where a failure can still be reported; also after --help
-    except KeyboardInterrupt as interrupt:
-        say("terminated" if isinstance(interrupt, TerminationInterrupt) else "interrupted")
-        return exit_status(interrupt)
+        try:
+            return main(sys.argv[1:] if argv is None else argv) or 0
+        finally:
+            if not isinstance(sys.exception(), Exception):
+                sys.stdout.flush()  # here, where a failure can still be reported; also after --help
     except BrokenPipeError:
         drop_output()
         return 141
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if received or isinstance(error, KeyboardInterrupt):  # the import of an extension turns it into an ImportError
+            status = exit_status(error) if isinstance(error, KeyboardInterrupt) else 128 + received[-1]
+            say("interrupted" if status == 128 + signal.SIGINT else "terminated")
+            return status
         if (told := explanation(error)) is None:
             raise
         say(f"error: {told}")
         return error.exit_status if isinstance(error, UserError) else UserError.exit_status
-    return status or 0
+    finally:
+        _restore(previous)
 
 
-def _allow_any_character() -> None:
-    """Print characters that a terminal's encoding lacks, such as α in ASCII, as escape sequences."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+def explanation(error: Exception) -> str | None:
+    """Return what to tell the user; None for an error of this program, which ends it with a traceback."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        name = (error.name or "").partition(".")[0]
+        missing = f"the package {name} is not installed for {sys.executable}; activate the environment that has it, or "
+        return (
+            None if name in ("", "autograd", "minitf") else f"{missing}run `pip install .` in the project's directory"
+        )
+    if isinstance(error, MemoryError):
+        less = "close other programs; a smaller --max-tokens-per-batch, --beam or model needs less"
+        return f"not enough memory{f' ({error})' if str(error) else ''}; {less}"
+    if not isinstance(error, OSError):
+        return None
+    if error.filename is None:  # errors of files have names
+        drop_output()
+    return explained(
+        "write to standard output" if error.filename is None else f"use {shortened(str(error.filename))}", error
+    )
 
 
-def program(command: str) -> str:
-    """Return how usage texts call a command: `translate.py` if a script was started, else `minitf translate`."""
-    return shell_command(command).removeprefix("python ")
+def drop_output() -> None:
+    """Send what standard output still holds nowhere: Python would complain again as it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def shell_command(command: str) -> str:
@@ -93,15 +117,18 @@ def say_warnings(text: str) -> None:
         say(text)
 
 
+def silent(text: str) -> None:
+    """Print nothing: `say` of a non-zero rank."""
+
+
 COLOURS = {"error:": 31, "warning:": 33}  # red, yellow: SGR codes of terminals
 
 
 def coloured(text: str) -> str:
     """Colour the first word of errors and warnings, on a terminal that has colours, unless NO_COLOR is set."""
     word = text.partition(" ")[0]
-    if word not in COLOURS or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
-        return text
-    if sys.stderr is None or not sys.stderr.isatty():
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb" or not sys.stderr
+    if word not in COLOURS or plain or not sys.stderr.isatty():
         return text
     return f"\x1b[{COLOURS[word]}m{word}\x1b[0m{text[len(word) :]}"
 
@@ -126,10 +153,6 @@ def printable(text: str) -> str:
     return text.translate(CONTROLS)
 
 
-def silent(text: str) -> None:
-    """Print nothing: `say` of a non-zero rank."""
-
-
 # ---- Signals ----
 
 SIGNALS = tuple([getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)])
@@ -137,55 +160,9 @@ SIGNALS = tuple([getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 Handler = Callable[[int, FrameType | None], None]
 
 
-class TerminationInterrupt(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, handled by all code that handles the KeyboardInterrupt of Ctrl-C."""
-
-    def __init__(self, number: int):
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
 def exit_status(interrupt: KeyboardInterrupt) -> int:
     """128 + the signal's number, as shells report a process that was ended by a signal: 130, 143 or 129."""
-    return 128 + (interrupt.number if isinstance(interrupt, TerminationInterrupt) else signal.SIGINT)
-
-
-@contextmanager
-def interrupting() -> Iterator[None]:
-    """Context manager in which all three signals raise a KeyboardInterrupt, so that partial files are removed."""
-    previous = _handle(_interrupt)
-    try:
-        yield
-    finally:
-        _restore(previous)
-
-
-class _Deferral:
-    """Nesting depth of `uninterrupted`, and the signal that arrived inside it."""
-
-    depth = 0
-    pending: int | None = None
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Context manager that defers interrupts to its end.
-
-    Imports need it: an extension module turns a KeyboardInterrupt during its import into a traceback and an
-    ImportError, and from callbacks of the import system and of ctypes Python can only print it. The commands of
-    `minitf.app` import everything that their work needs inside one such block.
-    """
-    if threading.current_thread() is not threading.main_thread():  # signals interrupt the main thread only
-        yield
-        return
-    _Deferral.depth += 1
-    try:
-        yield
-    finally:
-        _Deferral.depth -= 1
-        if _Deferral.pending is not None and not _Deferral.depth:
-            number, _Deferral.pending = _Deferral.pending, None
-            _interrupt(number, None)
+    return 128 + int(interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 class StopRequest:
@@ -223,18 +200,13 @@ class StopRequest:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
-            _interrupt(number, frame)
-            return
+            raise KeyboardInterrupt(number)
         self.received = signal.Signals(number)
-        if self._tells:
-            _write(f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    if _Deferral.depth:
-        _Deferral.pending = number
-        return
-    raise KeyboardInterrupt if number == signal.SIGINT else TerminationInterrupt(number)
+        if self._tells and sys.stderr is not None:
+            # Not `print`, which the signal may have interrupted: Python's buffered files are not reentrant
+            text = f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n"
+            with suppress(OSError, ValueError):  # closed, or its reader has gone
+                os.write(sys.stderr.fileno(), text.encode())
 
 
 def _handle(handler: Handler) -> dict[signal.Signals, Any]:
@@ -248,13 +220,6 @@ def _handle(handler: Handler) -> dict[signal.Signals, Any]:
 def _restore(previous: dict[signal.Signals, Any]) -> None:
     for each, handler in previous.items():
         signal.signal(each, handler)
-
-
-def _write(text: str) -> None:
-    """Print from a handler, which may have interrupted a `print`: Python's buffered files are not reentrant."""
-    if sys.stderr is not None:
-        with suppress(OSError, ValueError):  # closed, or its reader has gone
-            os.write(sys.stderr.fileno(), text.encode())
 
 
 # ---- Device ----
@@ -275,37 +240,33 @@ def set_up_device(
     Raises: UserError if this installation lacks the device or the kernels, or the device has no such precision or
     kernels.
     """
-    # deferred: `--help` needs no NumPy
+    # deferred: `--help` needs no NumPy, and a plain run no fast implementation
     from autograd.devices import get_backend
 
     # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
     try:
-        plain_backend = get_backend(device)
+        backend = get_backend(device)
     except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu or another --precision") from None
+        raise UserError(f"{error}; choose --device cpu") from None
     if plain:
         return
     from autograd.fast import available_cores, keep_freed_memory, set_kernels, set_precision, set_threads
 
-    on_cpu = plain_backend.kind == "cpu"
     try:
-        if not on_cpu:
-            set_precision(precision, plain_backend)
+        if backend.kind == "cpu":
+            set_kernels(kernels)
+            set_precision(precision)
+            set_threads(threads or available_cores())
+        elif kernels != "numpy":
+            raise ValueError(f"kernels={kernels} are for a CPU, but device={device} has its own kernels")
+        else:
+            set_precision(precision, backend)
     except ValueError as error:
-        raise UserError(f"{error}; choose --device cpu or another --precision") from None
-    if on_cpu:
-        count = threads or available_cores()
-        try:
-            with uninterrupted():  # it looks for the BLAS library through ctypes
-                set_kernels(kernels)
-                set_precision(precision)
-                set_threads(count)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        except (RuntimeError, MemoryError) as error:
-            why = str(error) or "not enough memory"
-            raise UserError(f"cannot start {count:,} threads ({why}); choose fewer --threads") from None
-    elif kernels != "numpy":
-        raise UserError(f"kernels={kernels} are for a CPU, but device={device} has its own kernels; omit --kernels")
+        raise UserError(f"{error}; choose another --device, --precision or --kernels") from None
+    except (RuntimeError, MemoryError) as error:
+        why = str(error) or "not enough memory"
+        raise UserError(
+            f"cannot start {threads or available_cores():,} threads ({why}); choose fewer --threads"
+        ) from None
     keep_freed_memory()

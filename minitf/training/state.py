@@ -15,7 +15,7 @@ from minitf.config.options import check_fields
 from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.system.progress import duration
+from minitf.system.progress import clock
 
 __all__ = ["TrainState"]
 
@@ -250,8 +250,8 @@ class Clock:
         """State how long the whole run takes at the speed since this start."""
         whole_s = self.seconds_per_step(step) * max_steps
         sooner = whole_s > self._limit_s
-        limit = f"; max_minutes ends the run after {duration(self._limit_s)}" if sooner else ""
-        return f"at this speed: {duration(whole_s)} for {max_steps:,} steps{limit}"
+        limit = f"; max_minutes ends the run after {clock(self._limit_s)}" if sooner else ""
+        return f"at this speed: {clock(whole_s)} for {max_steps:,} steps{limit}"
 
 
 def is_finished(config: RunConfig, state: TrainState, clock: Clock) -> bool:

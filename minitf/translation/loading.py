@@ -112,9 +112,8 @@ def choose_checkpoints(
     if weights != "average" and (average or checkpoint) is not None:
         raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
     store = Checkpoints(run.checkpoints_path)
-    store.check_one_run()
     if weights == "moving-average" and config.moving_average is None:
-        raise UserError(f"the run of {store.folder} has no moving average; train a run with --moving-average 0.9999")
+        raise UserError(f"the run of {store.folder} has no moving average; train with --set moving_average=0.9999")
     if checkpoint is not None:
         return [store.existing(checkpoint)], "model."
     paths, prefix = store.translating(weights, average or config.average_checkpoints)

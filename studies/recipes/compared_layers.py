@@ -1,7 +1,7 @@
 """Layers with which the paper compares its own: Table 1's in place of self-attention, and other kinds of attention.
 
-Importing this module enters them into the model's table of variants: the fields `attention`, `mixing`, `neighbourhood`
-and `kernel_width` of a configuration ask for them.  A layer of Table 1 maps x [B, S, D] and the padding mask to
+Importing this module enters them into the model's table of variants, and `choose` says which of them models have: a
+configuration of minitf has no such fields.  A layer of Table 1 maps x [B, S, D] and the padding mask to
 [B, S, D]; padding does not change what other positions get.
 """
 
@@ -166,3 +166,18 @@ _attentions = {"dot-product": UnscaledAttention, "additive": AdditiveAttention}
 variants.setdefault(MultiHeadAttention, {})["attention"] = dict(_attentions)
 variants.setdefault(EncoderLayer, {})["mixing"] = {"restricted": LocalEncoderLayer, **_mixings}
 variants.setdefault(DecoderLayer, {})["mixing"] = {"restricted": LocalDecoderLayer}
+
+DEFAULTS = {"attention": "scaled-dot-product", "mixing": "self-attention", "neighbourhood": 32, "kernel_width": 3}
+"""The paper's layers, r of restricted self-attention (section 4), and k of convolutions (Table 1)."""
+
+
+def choose(**values: object) -> None:
+    """Let the models that this process makes from now on have these layers; the paper's, where nothing is given."""
+    if values.keys() - DEFAULTS.keys():
+        raise ValueError(f"{sorted(values.keys() - DEFAULTS.keys())} are none of {', '.join(DEFAULTS)}")
+    for name, default in DEFAULTS.items():
+        value = values.get(name, default)
+        setattr(TransformerConfig, name, default if value == default else property(lambda self, value=value: value))
+
+
+choose()

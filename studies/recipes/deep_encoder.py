@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     runs = {
         args.output / f"{encoder}+{decoder}": [
             *("--preset", "multi30k-transformer-tiny", *flags),
-            *("--model.encoder-layers", str(encoder), "--model.decoder-layers", str(decoder)),
+            *("--set", f"model.encoder_layers={encoder}", "--set", f"model.decoder_layers={decoder}"),
         ]
         for encoder, decoder in args.depths
     }

@@ -83,8 +83,9 @@ def train(run: Path, flags: list[str], call: Callable[[list[str]], int] | None =
     """
     if final_score(run) is not None:
         return
+    layers = [flag for flag in flags if flag.startswith("@")]  # of train_fields.py; config.json does not name them
     has_begun = (run / CONFIG_NAME).exists() and any((run / CHECKPOINTS_NAME).glob("step-*"))
-    status = (call or call_train)(["--resume", str(run)] if has_begun else [*flags, "--output", str(run)])
+    status = (call or call_train)(["--resume", str(run), *layers] if has_begun else [*flags, "--output", str(run)])
     if status:
         raise UserError(f"training {run} ended with status {status}; once its cause is mended, run this again")
 

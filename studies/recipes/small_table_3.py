@@ -52,7 +52,7 @@ import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import sampled
 
 from additions.corpora.public import find
-from minitf.app.train import parse_train_args
+from minitf.app.train import read_train_args
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED
@@ -67,11 +67,11 @@ from studies.benchmarks.side_by_side import machine
 
 MARK = "small_table_3.py"
 BASE = [
-    *("--preset", "base", "--bleu-tokenize", "none", "--vocab-size", "2000"),
+    *("--preset", "base", "--set", "bleu_tokenize=none", "--vocab-size", "2000"),
     *("--model.layers", "3", "--model.d-model", "64", "--model.d-ff", "256", "--model.heads", "8"),
     *("--model.dropout", "0.1", "--optimizer.warmup-steps", "2000", "--max-tokens-per-batch", "1024"),
     *("--max-steps", "8000", "--valid-every", "250", "--patience", "8", "--save-every", "500"),
-    *("--keep-checkpoints", "1", "--average-checkpoints", "1", "--weights", "best", "--log-every", "50"),
+    *("--set", "keep_checkpoints=1", "--average-checkpoints", "1", "--set", "weights=best", "--log-every", "50"),
 ]
 ROWS: dict[str, list[str]] = {
     "base": [],
@@ -79,8 +79,8 @@ ROWS: dict[str, list[str]] = {
     "a-heads-4": ["--model.heads", "4"],
     "a-heads-16": ["--model.heads", "16"],
     "a-heads-32": ["--model.heads", "32"],
-    "b-dk-16": ["--model.d-k", "2", "--model.d-v", "8"],  # a quarter
-    "b-dk-32": ["--model.d-k", "4", "--model.d-v", "8"],  # a half
+    "b-dk-16": ["--set", "model.d_k=2", "--set", "model.d_v=8"],  # a quarter
+    "b-dk-32": ["--set", "model.d_k=4", "--set", "model.d_v=8"],  # a half
     "c-layers-2": ["--model.layers", "1"],  # a third
     "c-layers-4": ["--model.layers", "2"],  # two thirds
     "c-layers-8": ["--model.layers", "4"],  # four thirds
@@ -92,7 +92,7 @@ ROWS: dict[str, list[str]] = {
     "d-dropout-0.2": ["--model.dropout", "0.2"],
     "d-smoothing-0.0": ["--optimizer.label-smoothing", "0"],
     "d-smoothing-0.2": ["--optimizer.label-smoothing", "0.2"],
-    "e-learned-positions": ["--model.positions", "learned"],
+    "e-learned-positions": ["--set", "model.positions=learned"],
     "big": ["--model.d-model", "128", "--model.d-ff", "512", "--model.heads", "16", "--model.dropout", "0.3"],
 }
 """By the names of the presets that are the paper's rows; what is changed here."""
@@ -217,7 +217,7 @@ def recorded(runs: Mapping[Path, list[str]], path: Path, pairs: int) -> dict[Pat
     records = read_records(path)
     results = {run: records[key] for run in runs if (key := f"{run.parent.name}/{run.name}") in records}
     for run, result in results.items():
-        config, _ = parse_train_args(shlex.split(result.flags))
+        config = read_train_args(shlex.split(result.flags)).config
         advice = "another --records, or delete this record, to train it again"
         require_same(f"{path}: {key_of(result)}", config, runs[run], advice)
         if result.pairs != pairs:
@@ -229,7 +229,7 @@ def recorded(runs: Mapping[Path, list[str]], path: Path, pairs: int) -> dict[Pat
 
 def require_same(what: str, config: RunConfig, flags: list[str], advice: str) -> None:
     """Raises: UserError for a run, or the record of one, with which the flags would have given other figures"""
-    had, given = (settings(each) for each in (config, parse_train_args(flags)[0]))
+    had, given = (settings(each) for each in (config, read_train_args(flags).config))
     if other := [f"{name} {shown(had[name])} and not {shown(given[name])}" for name in had if had[name] != given[name]]:
         raise UserError(f"{what} was trained with {', '.join(other)}; give the same flags, {advice}")
 
@@ -259,7 +259,7 @@ def read_records(path: Path) -> dict[str, Result]:
                     raise UserError(f"{name} of {key} is {shown(value)}, which is not of the type {kind.__name__}")
             if key != key_of(result) or result.name not in ROWS:
                 raise UserError(f"{key} holds the record of {key_of(result)}, or of no row of this table")
-            parse_train_args(shlex.split(result.flags))
+            read_train_args(shlex.split(result.flags))
     except ValueError as error:
         advice = "restore its last version, or move it away to train all rows again"
         raise UserError(f"{path} is not a file of records: {error}; {advice}") from error
@@ -319,7 +319,8 @@ def table(results: Sequence[Result]) -> str:
         in_ppl, in_bleu = (published_difference(name, figure) for figure in ("perplexity", "bleu"))
         cells = [
             name,
-            " ".join(ROWS[name]).replace("--model.", "").replace("--optimizer.", "") or "-",
+            " ".join(ROWS[name]).replace("--set ", "").replace("--", "").replace("model.", "").replace("optimizer.", "")
+            or "-",
             f"{row[0].parameters:,}",
             f"{max(result.steps for result in row):,}",
             with_error([result.perplexity for result in row]),

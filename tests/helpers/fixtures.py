@@ -14,7 +14,7 @@ from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint_store import CheckpointStore
 from minitf.storage.checkpoints import with_prefix
-from minitf.storage.locked_run import LockedRun
+from minitf.storage.run_directory import LockedRun
 from tests.helpers.runs import Ground, prepared_ground
 
 SENTENCES = [

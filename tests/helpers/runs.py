@@ -21,7 +21,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,11 +38,11 @@ MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # the
 FLAGS = [
     *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
     *("--accumulate", "2", "--optimizer.warmup-steps", "20", "--optimizer.peak-learning-rate", "0.003"),
-    *("--model.dropout", "0.1", "--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"),
+    *("--model.dropout", "0.1", "--set", "model.attention_dropout=0.1", "--set", "model.activation_dropout=0.1"),
     *("--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--model.heads", "2"),
     *("--max-steps", "13", "--log-every", "3", "--valid-every", "4", "--save-every", "2"),
-    *("--keep-checkpoints", "3", "--average-checkpoints", "2", "--beam", "2", "--max-extra-length", "2"),
-    *("--moving-average", "0.9"),
+    *("--set", "keep_checkpoints=3", "--average-checkpoints", "2", "--beam", "2", "--max-extra-length", "2"),
+    *("--set", "moving_average=0.9"),
 ]
 
 
@@ -71,13 +70,9 @@ def start_or_resume(folder: Path, flags: Sequence[str], *changes: str) -> list[s
 
 
 def call(argv: Sequence[str]) -> int:
-    """Run train.py in this process; return its exit status.  A word "@model.norm_epsilon=0.001" is a hidden field."""
-    fields = dict(word[1:].split("=", 1) for word in argv if word.startswith("@"))
-    values = {
-        name: json.loads(text) if text[0].isdigit() or text in ("true", "false") else text
-        for name, text in fields.items()
-    }
-    return run_command(partial(train.main, fields=values), [word for word in argv if not word.startswith("@")])
+    """Run train.py in this process; return its exit status.  "@model.d_k=3" stands for --set and a field."""
+    words = [part for word in argv for part in (("--set", word[1:]) if word.startswith("@") else (word,))]
+    return run_command(train.main, words)
 
 
 class Child:

@@ -63,7 +63,7 @@ def write_run(learned: LearnedModel, folder: Path) -> Path:
     """An ordinary run directory of a model."""
     from minitf.storage.checkpoint_store import CheckpointStore
     from minitf.storage.checkpoints import with_prefix
-    from minitf.storage.locked_run import LockedRun
+    from minitf.storage.run_directory import LockedRun
 
     with LockedRun.create(folder, learned.config) as run:
         learned.vocabulary.save(folder / "vocabulary.json")

@@ -92,7 +92,9 @@ def test_imported_run_cannot_be_resumed_and_says_what_to_do(tmp_path, capfd):
     import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert run_command(train, ["--resume", str(tmp_path / "run")]) == 2
     message = capfd.readouterr().err.splitlines()[-1]
-    assert message.startswith(f"error: {tmp_path / 'run'} was imported and has no optimizer state; ")
+    assert message.startswith(
+        f"error: {tmp_path / 'run'} was imported, or packed for translation, and has no optimizer state; "
+    )
     assert message.endswith(f"--init {tmp_path / 'run'}")
 
 

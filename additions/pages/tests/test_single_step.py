@@ -17,9 +17,9 @@ from additions.pages.tests.step_pages import StepPage
 from autograd import random
 from minitf.app.train import main as train
 from minitf.errors import UserError
-from minitf.run.resume import resume
+from minitf.run.start import start
 from minitf.storage.checkpoint_store import save
-from minitf.storage.checkpoints import load, read_origin
+from minitf.storage.checkpoints import load
 from minitf.system.process import run_command
 from minitf.training.optim import Adam, batch_loss, learning_rate, squared_norm
 from minitf.training.run import SingleProcess
@@ -156,7 +156,7 @@ def trained(ground, tmp_path_factory):
 def test_the_step_of_a_run_continues_it(trained, tmp_path):
     step = step_of_run(trained, ignore)
     assert (step.number, step.optimizer.step_count, len(step.batch.source)) == (14, 13, 3)
-    with resume(trained, replace(step.config, output=trained), SingleProcess(step.config), ignore) as run:
+    with start(replace(step.config, output=trained), SingleProcess(step.config), ignore, trained) as run:
         for name, p in run.model.named_parameters().items():
             np.testing.assert_array_equal(p.data, step.model.named_parameters()[name].data)
             np.testing.assert_array_equal(run.optimizer.m[name], step.optimizer.m[name])
@@ -181,7 +181,7 @@ def test_a_state_that_does_not_fit_is_refused(trained, tmp_path, changes, messag
     shutil.copytree(trained, tmp_path / "run")
     path = max((tmp_path / "run" / "checkpoints").glob("step-*"))
     arrays, state = load(path)
-    save(path, arrays, {**state, **changes}, read_origin(path))
+    save(path, arrays, {**state, **changes})
     with pytest.raises(UserError, match=f"the last checkpoint of .*run does not match this run: .*{message}"):
         step_of_run(tmp_path / "run", ignore)
 
@@ -189,7 +189,9 @@ def test_a_state_that_does_not_fit_is_refused(trained, tmp_path, changes, messag
 @pytest.mark.heavy
 def test_the_step_of_a_run_with_frozen_parts_updates_the_others(ground, tmp_path):
     folder = tmp_path / "run"
-    assert run_command(train, [*ground.flags, "--freeze", "encoder", "--max-steps", "2", "--output", str(folder)]) == 0
+    assert (
+        run_command(train, [*ground.flags, "--set", "freeze=encoder", "--max-steps", "2", "--output", f"{folder}"]) == 0
+    )
     step = step_of_run(folder, ignore)
     assert step.optimizer.step_count == 2
     before = {name: p.data.copy() for name, p in step.model.named_parameters().items()}

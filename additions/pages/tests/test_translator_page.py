@@ -41,8 +41,8 @@ MODELS = {
     "the paper's": [],
     "no matrix shared": [
         *FEWER,
-        *("@model.share_embeddings=none", "--model.d-k", "5", "--model.d-v", "7"),
-        *("--model.encoder-layers", "1", "--model.decoder-layers", "2"),
+        *("@model.share_embeddings=none", "--set", "model.d_k=5", "--set", "model.d_v=7"),
+        *("--set", "model.encoder_layers=1", "--set", "model.decoder_layers=2"),
     ],
     "target and output shared": [
         *FEWER,
@@ -118,12 +118,6 @@ def test_the_page_asks_for_nothing_else(learned):
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|\bimport\(|innerHTML|eval\(", text)
     assert "<b>&x" not in text
     assert Scripts(text).tags == Scripts(translator_page(learned, "x", ["a"])).tags
-
-
-@pytest.mark.parametrize(("field", "value"), [("attention", "additive"), ("mixing", "restricted")])
-def test_layers_of_the_studies_are_refused(made_for, field, value):
-    with pytest.raises(UserError, match=f"run has {field}={value}; the page computes models with {field}="):
-        translator_page(made_for(**{field: value}), "run")
 
 
 def test_another_task_or_vocabulary_is_refused(learned, made_for, tmp_path):

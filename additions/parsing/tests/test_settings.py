@@ -7,7 +7,7 @@ import pytest
 
 from additions.parsing.settings import ParsingConfig, presets
 from minitf.app.command_line import flags_of
-from minitf.app.train import parse_train_args
+from minitf.app.train import read_train_args
 from minitf.config import PRESETS, RunConfig
 from minitf.config.options import from_plain, to_plain
 from minitf.config.removed import without_removed
@@ -26,7 +26,7 @@ def test_the_preset_of_the_wall_street_journal_is_that_of_section_6_3():
 @pytest.mark.parametrize("name", presets())
 def test_presets_know_their_names_and_search_as_the_paper_does(name):
     config, papers = presets()[name].config, presets()["parsing-wsj"].config
-    assert parse_train_args(["--preset", name]) == (config, None)
+    assert read_train_args(["--preset", name]).config == config
     assert (config.preset, config.output) == (name, Path("runs") / name)
     for value in ("task", "beam", "alpha", "max_extra_length"):
         assert getattr(config, value) == getattr(papers, value)
@@ -36,7 +36,7 @@ def test_flags_set_the_options():
     assert [f"--parsing.{name}" for name in ("trees", "valid-trees", "test-trees", "tags", "form")] == FLAGS
     words = ["--preset", "parsing-tiny", "--parsing.trees", "/t", "--parsing.test-trees", "/e", "--parsing.tags=xx"]
     options = ParsingConfig(trees=Path("/t"), test_trees=Path("/e"), tags="xx")
-    assert parse_train_args(words)[0] == replace(presets()["parsing-tiny"].config, task_options=options)
+    assert read_train_args(words).config == replace(presets()["parsing-tiny"].config, task_options=options)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_flags_set_the_options():
 )
 def test_what_cannot_be_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        parse_train_args(words)
+        read_train_args(words)
 
 
 def test_a_configuration_comes_back_from_json_also_from_that_of_earlier_versions():

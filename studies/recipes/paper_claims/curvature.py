@@ -17,7 +17,7 @@ import resumable
 import autograd as ag
 from autograd import Tensor, random
 from minitf import Transformer
-from minitf.app.train import parse_train_args
+from minitf.app.train import read_train_args
 from minitf.run.start import start
 from minitf.system.process import silent
 from minitf.training.loop import apply
@@ -124,7 +124,7 @@ def curvatures(study: Study, variant: str, seed: int) -> list[Curvature]:
         folder.mkdir(parents=True, exist_ok=True)
         flags = [*study.flags(variant, seed), "--output", str(folder / f"run-{seed}")]
         with (study.output / "curvature.log").open("a") as log, redirect_stdout(log), redirect_stderr(log):
-            config = parse_train_args(flags)[0]
+            config = read_train_args(flags).config
             points = [k for k in UPDATES if k <= (config.max_steps or 0)]
             with start(config, SingleProcess(config), silent) as run:
                 found = [measured(run, k) for k in training(run, points[-1]) if k in points]

@@ -42,18 +42,18 @@ QUICK = [
     *("--save-every", "2", "--max-tokens-per-batch", "512"),
 ]
 _ONE = ["--model.heads", "1"]
-_NARROW, _WIDE = [*_ONE, "--model.d-k", "4"], [*_ONE, "--model.d-k", "128"]
-_DOT, _ADDITIVE = ["@model.attention=dot-product"], ["@model.attention=additive"]
+_NARROW, _WIDE = [*_ONE, "--set", "model.d_k=4"], [*_ONE, "--set", "model.d_k=128"]
+_DOT, _ADDITIVE = ["@attention=dot-product"], ["@attention=additive"]
 _AT_ONCE = ["--optimizer.warmup-steps", "1", "--optimizer.peak-learning-rate", "0.03674"]  # 0.003 · √150
 _PARSING = ["--preset", "parsing-tiny", "--threads", "1", *BASE[4:12], "--max-steps", "800", "--beam", "4"]
 VARIANTS: dict[str, list[str]] = {
-    "base": ["--keep-checkpoints", "20"],
+    "base": ["--set", "keep_checkpoints=20"],
     "heads-1": _ONE,
     "heads-2": ["--model.heads", "2"],
     "heads-8": ["--model.heads", "8"],
     "heads-16": ["--model.heads", "16"],
-    "d-k-4": ["--model.d-k", "4"],  # a quarter
-    "learned": ["--model.positions", "learned"],
+    "d-k-4": ["--set", "model.d_k=4"],  # a quarter
+    "learned": ["--set", "model.positions=learned"],
     "smoothing-0": ["--optimizer.label-smoothing", "0"],
     "unshared": ["@model.share_embeddings=none"],
     "no-warm-up": _AT_ONCE,
@@ -65,14 +65,14 @@ VARIANTS: dict[str, list[str]] = {
     "wide-additive": [*_WIDE, *_ADDITIVE],
     "wide-scaled": _WIDE,
     "short-sinusoidal": ["--max-length", str(SHORT)],
-    "short-learned": ["--max-length", str(SHORT), "--model.positions", "learned"],
+    "short-learned": ["--max-length", str(SHORT), "--set", "model.positions=learned"],
     "few-base": [],
     "few-dropout": ["--model.dropout", "0.1"],
-    "few-dropout-elsewhere": ["--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"],
-    "restricted": ["@model.mixing=restricted", "@model.neighbourhood=5"],
-    "recurrent": ["@model.mixing=recurrent"],
-    "convolutional": ["@model.mixing=convolutional"],
-    "separable": ["@model.mixing=separable-convolutional"],
+    "few-dropout-elsewhere": ["--set", "model.attention_dropout=0.1", "--set", "model.activation_dropout=0.1"],
+    "restricted": ["@mixing=restricted", "@neighbourhood=5"],
+    "recurrent": ["@mixing=recurrent"],
+    "convolutional": ["@mixing=convolutional"],
+    "separable": ["@mixing=separable-convolutional"],
     "additive": _ADDITIVE,
     "dot": _DOT,
     "parsing": [],
@@ -142,7 +142,7 @@ class Study:
         names = {"--train": texts["few" if variant.startswith("few-") else "train"]}
         names |= {"--valid": texts["valid"], "--test": texts["test"]}
         given = [str(word) for flag, pair in names.items() for word in (flag, *pair)]
-        tokenized = ["--bleu-tokenize", "none"] if self.data_dir else []
+        tokenized = ["--set", "bleu_tokenize=none"] if self.data_dir else []
         own = [*given, "--vocabulary", str(self.vocabulary), *tokenized, "--seed", str(seed)]
         return [*BASE, *tiny, *VARIANTS[variant], *own]
 

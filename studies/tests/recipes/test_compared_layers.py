@@ -1,7 +1,5 @@
 """The layers of Table 1 that may stand in the place of self-attention: how far a position sees, by the gradient."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,6 +17,12 @@ Convolution, Recurrent = compared_layers.Convolution, compared_layers.Recurrent
 SeparableConvolution = compared_layers.SeparableConvolution
 CONFIG = TransformerConfig(vocab_size=9, d_model=8, heads=2, d_ff=12, dropout=0.0)
 ALL = np.ones((1, 1, 1, 9), bool)
+
+
+@pytest.fixture(autouse=True)
+def the_papers_layers():
+    yield
+    compared_layers.choose()
 
 
 def seen_by(function, position, length=9):
@@ -42,7 +46,8 @@ def seen_by(function, position, length=9):
     ids=str,
 )
 def test_what_position_4_sees_through_one_layer(changes, seen):
-    layer = EncoderLayer(replace(CONFIG, **changes), Initializer(0, np.float64))
+    compared_layers.choose(**changes)
+    layer = EncoderLayer(CONFIG, Initializer(0, np.float64))
     assert seen_by(lambda x: layer(x, ALL), 4) == seen
 
 
@@ -80,5 +85,6 @@ def test_padding_is_not_seen(layer):
 
 
 def test_an_encoder_without_attention_has_no_weights_to_show():
+    compared_layers.choose(mixing="recurrent")
     with pytest.raises(UserError, match="this model has other layers than minitf's, and no attention weights to show"):
-        attention_weights(model_with({"mixing": "recurrent"}), np.array([[5, 3]]), np.array([[2, 5]]))
+        attention_weights(model_with({}), np.array([[5, 3]]), np.array([[2, 5]]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitf.app import train
-from minitf.app.train import parse_train_args
+from minitf.app.train import read_train_args
 from minitf.run.start import start
 from minitf.storage.checkpoints import load
 from minitf.system.process import silent
@@ -42,7 +42,7 @@ def test_the_training_is_that_of_train_py(tmp_path, capsys):
     assert train.main([*flags, "--output", str(tmp_path / "trained")]) == 0
     path = tmp_path / "trained" / "checkpoints" / "step-00000004.safetensors"
     trained = load(path, "model.")[0]
-    config = parse_train_args([*flags, "--output", str(tmp_path / "here")])[0]
+    config = read_train_args([*flags, "--output", str(tmp_path / "here")]).config
     with start(config, SingleProcess(config), silent) as run:
         assert [*curvature.training(run, config.max_steps)] == [0, 1, 2, 3, 4]
         for name, parameter in run.model.named_parameters().items():

@@ -14,7 +14,7 @@ import pytest
 
 from autograd.fast import available_cores
 from minitf.app import train
-from minitf.app.train import parse_train_args
+from minitf.app.train import read_train_args
 from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
@@ -55,7 +55,7 @@ def test_a_recipe_is_one_command_for_train(path, tmp_path):
     )  # fmt: skip
     folder, program, *argv = ended.stdout.splitlines()
     assert (Path(folder) / program).samefile(ROOT / "train.py")
-    config, _ = parse_train_args(argv)
+    config = read_train_args(argv).config
     assert (config.preset in NAMED, config.seed, config.output) == (True, 7, Path("a b"))
     assert config == replace(NAMED[config.preset].config, seed=7, output=Path("a b"))
 
@@ -74,7 +74,7 @@ def scale(config):
 
 @pytest.mark.parametrize("name", [name for name in small_table_3.ROWS if name != "big"])
 def test_a_row_changes_the_small_base_as_the_papers_changes_its_own(name):
-    small = [parse_train_args([*small_table_3.BASE, *small_table_3.ROWS[row]])[0] for row in ("base", name)]
+    small = [read_train_args([*small_table_3.BASE, *small_table_3.ROWS[row]]).config for row in ("base", name)]
     paper = [NAMED[f"table3-{row}"].config for row in ("base", name)]
     ratios = [[b / a for a, b in zip(*map(scale, pair), strict=True)] for pair in (small, paper)]
     assert ratios[0] == pytest.approx(ratios[1])
@@ -140,7 +140,7 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     for row in rows:
         run = RunDirectory.open(tmp_path / "out" / "seed-0" / row[0])
         store = CheckpointStore(run.checkpoints_path)
-        _, best = load(store.best_path(store.best_step()))
+        _, best = load(store.best_path(store.steps("best")[-1]))
         assert row[4] == f"{perplexity(best['valid_loss']):.2f}"
         translated = Translator.load(run.path, weights="best", warn=lambda message: None).translate(
             list(read_lines(data / "val.en"))
@@ -278,7 +278,7 @@ def test_a_sign_counts_where_the_interval_leaves_out_zero(differences, published
 
 
 def test_scores_of_several_seeds(tmp_path, capsys, monkeypatch):
-    flags = [*write_corpus(tmp_path), *FLAGS, "--max-steps", "1", "--bleu-tokenize", "char"]
+    flags = [*write_corpus(tmp_path), *FLAGS, "--max-steps", "1", "--set", "bleu_tokenize=char"]
     monkeypatch.setattr(resumable, "call_train", lambda argv: run_command(train.main, argv))
     assert run_command(seeds.main, ["--seeds", "3", "5", "--output", str(tmp_path / "out"), *flags]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -303,7 +303,7 @@ def test_a_deep_encoder_beside_equal_depths(tmp_path, capsys, monkeypatch):
         return run_command(train.main, argv)
 
     monkeypatch.setattr(resumable, "call_train", train_here)
-    flags = [*data, *FLAGS, "--preset", "tiny", "--max-steps", "1", "--bleu-tokenize", "char"]
+    flags = [*data, *FLAGS, "--preset", "tiny", "--max-steps", "1", "--set", "bleu_tokenize=char"]
     command = ["--output", str(tmp_path / "out"), "--depths", "2+2", "3+1", *flags]
     text = tmp_path / "text"
     text.write_text("ein Baum\nein Haus\n")
@@ -333,7 +333,18 @@ def test_one_seed_among_the_flags_is_refused(recipe, flag, tmp_path, capsys):
 
 def test_several_seeds_at_once(tmp_path, capsys):
     """In processes of their own, as in a terminal; what they come to is what they come to one by one."""
-    flags = [*write_corpus(tmp_path), *FLAGS, "--max-steps", "1", "--bleu-tokenize", "char", "--seeds", "3", "5", "4"]
+    flags = [
+        *write_corpus(tmp_path),
+        *FLAGS,
+        "--max-steps",
+        "1",
+        "--set",
+        "bleu_tokenize=char",
+        "--seeds",
+        "3",
+        "5",
+        "4",
+    ]
     for jobs in (2, 1):
         assert run_command(seeds.main, ["--output", str(tmp_path / "together"), *flags, "--jobs", str(jobs)]) == 0
     first, second = (

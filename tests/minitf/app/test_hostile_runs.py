@@ -44,7 +44,7 @@ def commands_of_a_run(run, texts, out):
     """Every command that is given a run, the one that may change it most the last."""
     yield "report", run, "--output", out / "report.html"
     yield "translate", run, "--input", texts / "valid.en", "--output", out / "plain"
-    yield "pack", run, "--resumable", "--output", out / "resumable"
+    yield "pack", run, "--output", out / "packed"
     yield "train", "--resume", run, "--max-steps", "9"
 
 

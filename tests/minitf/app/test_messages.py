@@ -87,7 +87,7 @@ def test_what_a_file_says_is_not_obeyed_by_a_terminal(texts, tmp_path, say):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--device", "--preset", "--alpha", "--max-steps", "--model.heads", "--resume", "--x" * 999]
+    "flag", ["--device", "--preset", "--set", "--max-steps", "--model.heads", "--resume", "--x" * 999]
 )
 def test_a_refused_value_is_not_printed_whole(say, flag):
     status, said = say("train", flag, "\x1b" + "a" * 5000)

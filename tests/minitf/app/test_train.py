@@ -108,8 +108,8 @@ def test_dropout_and_accumulation_take_part(ground, tmp_path):
     config = load_config(run / "config.json")
     rates = (config.model.dropout, config.model.attention_dropout, config.model.activation_dropout)
     assert (*rates, config.accumulate) == (0.1, 0.1, 0.1, 2)
-    drops = ("--model.dropout", "--model.attention-dropout", "--model.activation-dropout")
-    for flags in (*([each, "0"] for each in drops), ["--accumulate", "1"]):
+    drops = (["--model.dropout", "0"], ["@model.attention_dropout=0"], ["@model.activation_dropout=0"])
+    for flags in (*drops, ["--accumulate", "1"]):
         other = tmp_path / flags[0]
         call([*ground.flags, "--output", str(other), "--max-steps", "2", *flags])
         assert any(
@@ -285,7 +285,7 @@ def test_elapsed_time_goes_on_where_it_was(ground, copy):
 
 def test_patience_ends_a_run_and_more_of_it_goes_on(ground, tmp_path):
     flags = [*ground.flags, "--optimizer.peak-learning-rate", "1", "--valid-every", "1"]  # so high that the loss rises
-    flags += ["--moving-average", "none"]
+    flags += ["--set", "moving_average=none"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole), "--patience", "3"]) == 0
     assert call([*flags, "--output", str(parts), "--patience", "1"]) == 0
@@ -333,7 +333,7 @@ def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path, monkeypatc
 
 
 def best_of(run):
-    return checkpoints.Checkpoints(run / "checkpoints").best_step()
+    return checkpoints.Checkpoints(run / "checkpoints").steps("best")[-1]
 
 
 @parametrize_some("killed", [True, False])
@@ -343,7 +343,7 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch, ki
     """
     scores = {4: 10.0, 8: 30.0, 12: 20.0, 13: 30.0}
     monkeypatch.setattr(validation, "validation_bleu", lambda *_: scores.get(random.get_state()[1], 1.0))
-    flags = [*ground.flags, "--valid-metric", "bleu", "--weights", "best"]
+    flags = [*ground.flags, "--valid-metric", "bleu", "--set", "weights=best"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
     assert best_of(whole) == 8
@@ -382,7 +382,7 @@ def test_what_is_translated_with(ground, copy, capfd):
     store = checkpoints.Checkpoints(copy / "checkpoints")
     expected = {
         "average": checkpoints.average(store.last(2)),
-        "best": checkpoints.load(store.best_path(store.best_step()), "model.")[0],
+        "best": checkpoints.load(store.best_path(store.steps("best")[-1]), "model.")[0],
         "moving-average": checkpoints.load(store.path(9), "moving_average.")[0],
     }
     for weights, arrays in expected.items():
@@ -404,7 +404,7 @@ def test_a_validation_measures_the_moving_average(ground, tmp_path):
     losses = {}
     for decay in ("none", "1e-12", "0.9"):
         run = tmp_path / decay
-        assert call([*ground.flags, "--output", str(run), "--max-steps", "4", "--moving-average", decay]) == 0
+        assert call([*ground.flags, "--output", str(run), "--max-steps", "4", "--set", f"moving_average={decay}"]) == 0
         log = read_log(run / "log.jsonl")
         losses[decay] = (
             [line["loss"] for line in log if "loss" in line],
@@ -416,7 +416,7 @@ def test_a_validation_measures_the_moving_average(ground, tmp_path):
 
 
 def test_a_validation_that_translates_is_interrupted_and_made_up_for(ground, tmp_path, monkeypatch, capfd):
-    flags = [*ground.flags, "--valid-metric", "bleu", "--bleu-tokenize", "char"]
+    flags = [*ground.flags, "--valid-metric", "bleu", "--set", "bleu_tokenize=char"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
     capfd.readouterr()

@@ -72,7 +72,7 @@ def test_no_process_outlives_mpiexec(tmp_path):
     wait_for(lambda: not alive(tmp_path))
 
 
-def test_the_first_rank_shows_its_progress_on_the_terminal_and_ctrl_c_saves(tmp_path):
+def test_the_first_rank_shows_its_progress_and_ctrl_c_saves(tmp_path):
     primary, secondary = pty.openpty()
     termios.tcsetwinsize(secondary, (24, 100))
     flags = ["--devices", "cpu:2", "--output", str(tmp_path / "run"), "--max-tokens-per-batch", "512"]
@@ -88,7 +88,7 @@ def test_the_first_rank_shows_its_progress_on_the_terminal_and_ctrl_c_saves(tmp_
                 said += os.read(primary, 65536)
             except OSError:  # closed
                 break
-            if not interrupted and b"% " in said and b"tokens/s" in said:
+            if not interrupted and b"tokens/s" in said:
                 os.killpg(started.pid, signal.SIGINT)  # as a terminal does
                 interrupted = True
     os.close(primary)

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import autograd as ag
-from minitf.app.train import parse_train_args
+from minitf.app.train import read_train_args
 from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.model import PAD
 from minitf.config.presets import PRESETS
@@ -113,12 +113,12 @@ def imported(make_run):
 
 def test_the_architecture_is_that_of_the_model_and_training_is_that_of_the_flags(imported):
     words = ["--init", str(imported), "--preset", "small", "--model.dropout", "0.3", "--max-steps", "7", "--beam", "2"]
-    config, _ = parse_train_args(words)
+    config = read_train_args(words).config
     assert (config.model.encoder_layers, config.model.decoder_start, config.model.masked_tokens) == (3, "zero", (0, 2))
     assert (config.model.dropout, config.max_steps, config.beam, config.alpha) == (0.3, 7, 2, 1.0)
     assert config.optimizer == PRESETS["small"].optimizer
     assert config.init == imported.absolute()
-    agreeing, _ = parse_train_args([*words, "--model.d-model", "16", "--model.norm", "pre"])
+    agreeing = read_train_args([*words, "--model.d-model", "16", "--model.norm", "pre"]).config
     assert agreeing == config
 
 
@@ -137,7 +137,7 @@ def test_the_architecture_is_that_of_the_model_and_training_is_that_of_the_flags
 )
 def test_contradictions_are_refused(imported, words, message):
     with pytest.raises(UserError, match=message):
-        parse_train_args(["--init", str(imported), *words])
+        read_train_args(["--init", str(imported), *words])
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ FLAGS = [
 def test_an_imported_model_is_fine_tuned(imported, texts, tmp_path, capfd):
     """It keeps its vocabulary, the frozen half keeps its bits, and the loss falls."""
     out = tmp_path / "tuned"
-    words = ["--init", str(imported), "--freeze", "encoder,source_embedding", *texts, *FLAGS]
+    words = ["--init", str(imported), "--set", "freeze=encoder,source_embedding", *texts, *FLAGS]
     assert call([*words, "--max-steps", "40", "--output", str(out)]) == 0
     said = capfd.readouterr().err
     assert f"initial weights: {imported}" in said
@@ -186,7 +186,7 @@ def test_an_imported_model_is_fine_tuned(imported, texts, tmp_path, capfd):
 @pytest.mark.heavy
 def test_a_part_that_cannot_be_frozen_is_refused_before_there_is_a_run(imported, texts, tmp_path, capfd):
     for parts, message in (("encodr", "has no part 'encodr'; choose from"), ("encoder,decoder", "")):
-        words = ["--init", str(imported), "--freeze", parts, *texts, *FLAGS, "--max-steps", "1"]
+        words = ["--init", str(imported), "--set", f"freeze={parts}", *texts, *FLAGS, "--max-steps", "1"]
         assert call([*words, "--output", str(tmp_path / "run")]) == (2 if message else 0)
         assert message in capfd.readouterr().err
         assert (tmp_path / "run").exists() == (not message)
@@ -195,7 +195,7 @@ def test_a_part_that_cannot_be_frozen_is_refused_before_there_is_a_run(imported,
 @pytest.mark.heavy
 def test_it_resumes_to_the_same_bits_without_the_model_that_it_started_from(make_run, texts, tmp_path):
     first = make_run(vocabulary=PAIR, model=MODEL, steps=(1,))
-    words = ["--init", str(first), "--freeze", "decoder.layers.0", *texts, *FLAGS, "--output"]
+    words = ["--init", str(first), "--set", "freeze=decoder.layers.0", *texts, *FLAGS, "--output"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*words, str(whole), "--max-steps", "20"]) == 0
     assert call([*words, str(parts), "--max-steps", "10"]) == 0

@@ -52,7 +52,6 @@ def test_it_translates(old_run, tmp_path, capfd, weights):
 def test_it_is_resumed(old_run, capfd):
     assert call(["--resume", str(old_run), "--max-steps", "9"]) == 0
     said = capfd.readouterr().err
-    assert "texts/train.en does not exist; training continues with the run's token ids" in said
     assert "resumed after step 6" in said
     last = {name: record[name] for record in read_log(old_run / "log.jsonl") for name in record}
     assert last["step"] == 9

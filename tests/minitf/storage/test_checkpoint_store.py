@@ -15,15 +15,13 @@ from hypothesis.extra import numpy as st_numpy
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from minitf.storage import checkpoints
+from minitf.errors import UserError
 from minitf.storage.checkpoint_store import BLOCK_BYTES, save
 from minitf.storage.checkpoints import (
-    MAX_HEADER_BYTES,
     CheckpointError,
     DamagedCheckpointError,
     load,
     read_state,
-    verify,
 )
 
 STATE = {"step": 3, "tokens": 12345678901234567890, "place": [1, None, {"file": "ü", "x": 0.1}], "done": False}
@@ -122,7 +120,7 @@ def test_a_prefix_is_taken_off_and_only_its_tensors_are_read(tmp_path):
 
 
 def test_memory(tmp_path):
-    """Saving takes no copy of the tensors; loading takes one; checking takes one tensor at a time."""
+    """Saving takes no copy of the tensors; loading takes one."""
     size = 8 * BLOCK_BYTES
     arrays = {f"{group}.{i}": np.ones(size // 4, np.float32) for group in ("model", "optimizer") for i in range(2)}
     peaks = {}
@@ -130,7 +128,6 @@ def test_memory(tmp_path):
         "save": lambda: save(tmp_path / "a", arrays, {}),
         "load": lambda: load(tmp_path / "a"),
         "prefix": lambda: load(tmp_path / "a", "model."),
-        "verify": lambda: verify(tmp_path / "a"),
     }.items():
         tracemalloc.start()
         act()
@@ -139,24 +136,17 @@ def test_memory(tmp_path):
     assert peaks["save"] < 2 * BLOCK_BYTES
     assert 4 * size <= peaks["load"] < 4 * size + 2 * BLOCK_BYTES
     assert 2 * size <= peaks["prefix"] < 2 * size + 2 * BLOCK_BYTES
-    assert peaks["verify"] < size + 3 * BLOCK_BYTES
 
 
 @pytest.mark.parametrize(
     ("arrays", "state", "kind", "message"),
     [
-        ({"../x": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
-        ({"": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
-        ({"a\n": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
-        ({"__metadata__": np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
-        ({"x" * 501: np.zeros(1)}, {}, ValueError, "cannot name a tensor"),
         ({"a": np.array([None])}, {}, TypeError, "type object"),
         ({"a": np.zeros(1, np.complex64)}, {}, TypeError, "type complex64"),
         ({}, {"pair": (1, 2)}, TypeError, "lists instead of tuples"),
         ({}, {"map": {1: 2}}, TypeError, "strings as keys"),
         ({}, {"loss": float("nan")}, ValueError, "not JSON compliant"),
         ({}, {"loss": np.float32(1)}, TypeError, "float32"),
-        ({}, {"long": "x" * MAX_HEADER_BYTES}, ValueError, "more than the"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_before_anything_is_written(tmp_path, arrays, state, kind, message):
@@ -182,11 +172,10 @@ def test_every_flipped_bit_is_found(tmp_path, whole):
         content = bytearray(whole)
         content[place // 8] ^= 1 << place % 8
         path.write_bytes(content)
-        for read in (load, verify):
-            with pytest.raises(DamagedCheckpointError, match="is damaged"):
-                read(path)
+        with pytest.raises(DamagedCheckpointError, match="is damaged"):
+            load(path)
     path.write_bytes(whole)
-    verify(path)
+    load(path)
 
 
 def test_every_truncation_is_found(tmp_path, whole):
@@ -263,27 +252,19 @@ def test_the_forger_makes_files_that_are_read(tmp_path):
         (forged({"a": tensor(shape=(2**50,), offsets=(0, 2**52))}, b"", "0" * 64), "file not fully covered"),
         (forged({"a": tensor(shape=(1,) * 99, offsets=(0, 4))}, bytes(4)), "maximum supported dimension"),
         (forged('"tensors_sha256":"","state":"{}"},"a":[]}'), "invalid length 0"),
-        (forged({"../../etc/passwd": tensor()}, bytes(8)), "cannot name a tensor"),
-        (forged({"/root": tensor()}, bytes(8)), "cannot name a tensor"),
-        (forged({"a..b": tensor()}, bytes(8)), "cannot name a tensor"),
-        (forged({"": tensor()}, bytes(8)), "cannot name a tensor"),
-        (forged({"a\u0000": tensor()}, bytes(8)), "cannot name a tensor"),
-        (forged({"x" * 501: tensor()}, bytes(8)), "cannot name a tensor"),
         (forged({"a": tensor()}, bytes(8), "0" * 64), "bytes of a have changed"),
         (forged({"a": tensor()}, bytes(8), "0" * 63), "one checksum for each tensor"),
         (forged({"a": tensor()}, bytes(8), 5), "integer `5`, expected a string"),
-        (forged(EMPTY + ',"a":1,"a":2}'), "'a' is given twice"),
-        (forged(EMPTY + ',"__metadata__":{}}'), "'__metadata__' is given twice"),
-        (forged('"tensors_sha256":"","tensors_sha256":"","state":"{}"}}'), "given twice"),
-        (forged('"sha256":"","tensors_sha256":"","state":"{}"}}'), "'sha256' is given twice"),
-        (forged(EMPTY), "delimiter"),  # the JSON does not end
-        (forged(EMPTY + "}}"), "Extra data"),
-        (forged(EMPTY + ',"a":NaN}'), "NaN is not JSON"),
-        (forged(EMPTY + ',"a":' + "[" * 300_000), "nested too deeply"),
-        (forged(EMPTY + ',"a":' + "9" * 5000 + "}"), "Exceeds the limit"),
-        (forged('"tensors_sha256":""}}'), "its state cannot be read: it is not an object"),
+        (forged(EMPTY + ',"a":1,"a":2}'), "invalid JSON in header"),
+        (forged(EMPTY + ',"__metadata__":{}}'), "duplicate field `__metadata__`"),
+        (forged(EMPTY), "EOF while parsing"),
+        (forged(EMPTY + "}}"), "trailing characters"),
+        (forged(EMPTY + ',"a":NaN}'), "expected value"),
+        (forged(EMPTY + ',"a":' + "[" * 300_000), "recursion limit exceeded"),
+        (forged(EMPTY + ',"a":' + "9" * 5000 + "}"), "number out of range"),
+        (forged('"tensors_sha256":""}}'), "it is not an object"),
         (forged('"tensors_sha256":"","state":{}}}'), "invalid type: map, expected a string"),
-        (forged('"tensors_sha256":"","state":"[1]"}}'), "its state cannot be read: it is not an object"),
+        (forged('"tensors_sha256":"","state":"[1]"}}'), "it is not an object"),
         (forged('"tensors_sha256":"","state":"{"}}'), "Expecting property name"),
         (forged('"tensors_sha256":"","state":' + json.dumps("[" * 300_000) + "}}"), "nested too deeply"),
     ],
@@ -291,8 +272,12 @@ def test_the_forger_makes_files_that_are_read(tmp_path):
 def test_hostile_headers_are_refused_without_taking_memory(tmp_path, content, message):
     path = tmp_path / "a"
     path.write_bytes(content)
-    for read in (load, verify, read_state):
-        if read is read_state and message in ("bytes of a have changed", "maximum supported dimension"):
+    for read in (load, read_state):
+        if read is read_state and message in (
+            "bytes of a have changed",
+            "maximum supported dimension",
+            "a is of type BF16, which a checkpoint cannot hold",
+        ):
             continue  # reads no tensor
         tracemalloc.start()
         with pytest.raises(DamagedCheckpointError, match=message):
@@ -300,24 +285,6 @@ def test_hostile_headers_are_refused_without_taking_memory(tmp_path, content, me
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 4 * 2**20 + 8 * len(content)
-
-
-@pytest.mark.heavy
-def test_the_longest_header_takes_bounded_memory(tmp_path, monkeypatch):
-    longest = 2**19
-    monkeypatch.setattr(checkpoints, "MAX_HEADER_BYTES", longest)
-    path = tmp_path / "a"
-    filler = "[" + "[]," * ((longest - 400) // 3) + "[]]"
-    path.write_bytes(forged(EMPTY + ',"a":' + filler + "}"))
-    tracemalloc.start()
-    with pytest.raises(DamagedCheckpointError, match="invalid type: sequence"):
-        load(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 32 * longest
-    path.write_bytes(forged(EMPTY + ',"a":' + filler + " " * 400 + "}"))
-    with pytest.raises(DamagedCheckpointError, match="impossible in a file"):
-        load(path)
 
 
 def test_a_file_of_another_program_is_refused(tmp_path):
@@ -331,9 +298,10 @@ def test_a_file_of_another_program_is_refused(tmp_path):
 
 def test_what_is_not_a_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(CheckpointError, match="is not a file"):
-            load(path)
+    with pytest.raises(CheckpointError, match="Is a directory"):
+        load(tmp_path)
+    with pytest.raises(UserError, match="is not a regular file but a pipe"):
+        load(tmp_path / "pipe")
     with pytest.raises(CheckpointError, match="No such file or directory; check the path"):
         load(tmp_path / "absent")
 

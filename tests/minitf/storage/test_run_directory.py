@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.errors import UserError
-from minitf.storage.locked_run import LockedRun, is_training
-from minitf.storage.run_directory import RunDirectory, load_config, save_config
+from minitf.storage.run_directory import LockedRun, RunDirectory, is_training, load_config, save_config
 
 CONFIG = replace(RunConfig(), max_steps=7)
 LATER = replace(CONFIG, max_steps=9)
@@ -69,7 +68,7 @@ def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("deadly", range(1, 13))
+@pytest.mark.parametrize("deadly", range(1, 9))
 def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, deadly):
     with LockedRun.create(tmp_path, CONFIG) as run:
         run.vocabulary_path.write_text("of the first try")
@@ -78,7 +77,7 @@ def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, de
 import os, signal
 from pathlib import Path
 from minitf.config import RunConfig
-from minitf.storage.locked_run import LockedRun, is_training
+from minitf.storage.run_directory import LockedRun, is_training
 count = 0
 def dying(act):
     def counted(*arguments, **options):
@@ -94,7 +93,7 @@ LockedRun.create(Path({str(tmp_path)!r}), RunConfig())
 """
     ended = subprocess.run([sys.executable, "-c", program], check=False)
     assert ended.returncode in (-signal.SIGKILL, 0)
-    assert (ended.returncode == 0) == (deadly == 12)  # all of them have been tried
+    assert (ended.returncode == 0) == (deadly == 8)  # all of them have been tried
     with LockedRun.create(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
@@ -182,7 +181,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from minitf.config import RunConfig
-from minitf.storage.locked_run import LockedRun, is_training
+from minitf.storage.run_directory import LockedRun, is_training
 run = LockedRun.{verb}(Path(sys.argv[1]), RunConfig())
 print("held", flush=True)
 time.sleep(60)

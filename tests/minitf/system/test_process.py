@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,13 +16,10 @@ from minitf.errors import UserError
 from minitf.system.process import (
     SIGNALS,
     StopRequest,
-    TerminationInterrupt,
     exit_status,
-    interrupting,
     run_command,
     say,
     set_up_device,
-    uninterrupted,
 )
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -62,85 +58,36 @@ def test_the_first_signal_asks_and_the_second_interrupts(number, capfd):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_all_three_interrupt(number):
-    with interrupting(), pytest.raises(KeyboardInterrupt) as caught:
-        send(number)
-    assert exit_status(caught.value) == STATUS[number]
-    assert isinstance(caught.value, TerminationInterrupt) == (number != signal.SIGINT)
-
-
-@pytest.mark.parametrize("number", SIGNALS)
 def test_the_status_of_a_command(number, capsys):
     assert run_command(lambda argv: send(number), []) == STATUS[number]
     assert capsys.readouterr().err == ("interrupted\n" if number == signal.SIGINT else "terminated\n")
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("context", [StopRequest, interrupting])
-def test_what_the_parent_ignores_stays_ignored(number, context):
+def test_an_import_that_makes_another_error_of_an_interrupt_is_interrupted(number, capsys):
+    """As C extensions do."""
+
+    def main(argv):
+        try:
+            send(number)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+
+    assert run_command(main, []) == STATUS[number]
+    assert capsys.readouterr().err == ("interrupted\n" if number == signal.SIGINT else "terminated\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_the_parent_ignores_stays_ignored(number):
     """As with nohup, and with SIGINT for what a shell runs in the background."""
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        with context() as stop:
+        with StopRequest() as stop:
             send(number)
             assert not stop
         assert signal.getsignal(number) == signal.SIG_IGN
     finally:
         signal.signal(number, before)
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupt_waits_for_the_end_of_what_must_not_be_left_halfway(number):
-    done = []
-
-    def both():
-        with uninterrupted():
-            send(number)
-            with uninterrupted():
-                send(number)
-            done.append("inside, behind the inner end")
-
-    with interrupting():
-        with pytest.raises(KeyboardInterrupt) as caught:
-            both()
-        assert exit_status(caught.value) == STATUS[number]
-        with uninterrupted():
-            done.append("it was raised once")
-    assert len(done) == 2
-
-
-def test_a_request_to_stop_is_taken_at_once_and_only_the_second_waits():
-    with StopRequest() as stop:
-        with uninterrupted():
-            send(signal.SIGINT)
-            assert stop
-        with pytest.raises(KeyboardInterrupt), uninterrupted():
-            send(signal.SIGINT)
-
-
-def test_another_thread_shelters_nobody():
-    """Else the main thread would be interrupted only when that thread is done, and in it."""
-    with interrupting(), uninterrupted_elsewhere(), pytest.raises(KeyboardInterrupt):
-        send(signal.SIGINT)
-
-
-@contextmanager
-def uninterrupted_elsewhere():
-    inside, leave = threading.Event(), threading.Event()
-
-    def work():
-        with uninterrupted():
-            inside.set()
-            leave.wait()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    inside.wait()
-    try:
-        yield
-    finally:
-        leave.set()
-        thread.join()
 
 
 EARLY = """
@@ -159,14 +106,13 @@ def test_before_there_is_anything_to_tidy_up_an_interrupt_ends_the_process_witho
         assert (done.returncode, done.stdout, done.stderr) == (status, said, b"")
 
 
-@pytest.mark.parametrize("context", [StopRequest, interrupting])
-def test_outside_the_main_thread_nothing_is_touched(context):
+def test_outside_the_main_thread_nothing_is_touched():
     """Only the main thread may install handlers; a library call elsewhere must still work."""
     failures = []
 
     def work():
         try:
-            with context():
+            with StopRequest():
                 pass
         except BaseException as error:
             failures.append(error)

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.heavy
 FLAGS = [
     *("--precision", "float64", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
     *("--accumulate", "3", "--max-steps", "12", "--log-every", "4", "--valid-every", "6", "--save-every", "6"),
-    *("--model.dropout", "0.1", "--model.attention-dropout", "0.1", "--model.activation-dropout", "0.1"),
+    *("--model.dropout", "0.1", "--set", "model.attention_dropout=0.1", "--set", "model.activation_dropout=0.1"),
     *("--model.layers", "1", "--model.d-model", "32", "--model.d-ff", "64", "--model.heads", "2"),
-    *("--optimizer.warmup-steps", "4000", "--optimizer.peak-learning-rate", "none", "--moving-average", "0.9"),
+    *("--optimizer.warmup-steps", "4000", "--optimizer.peak-learning-rate", "none", "--set", "moving_average=0.9"),
     *("--average-checkpoints", "1", "--beam", "1", "--max-extra-length", "2"),
 ]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.run.resume import restore
+from minitf.run.start import restore
 from minitf.storage.log import read_log
 from minitf.training.run import TrainingError, advice, save
 from minitf.training.state import TrainState

@@ -1,0 +1,200 @@
+"""The texts of a run: found, checked, copied into its directory, and turned into token ids.
+
+`data/train` and `data/valid` hold the token ids of the training and the validation text, `data/texts` copies of the
+validation and the test text: a run that is resumed needs no file but its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minitf.config import PathPair, RunConfig
+from minitf.corpora.built_in import built_in_corpus, write_corpus
+from minitf.data.batches import Batches
+from minitf.data.prepared import PreparedCorpus, is_prepared, prepare
+from minitf.data.swapped import SideWords
+from minitf.data.text import read_lines, read_pairs
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
+from minitf.errors import UserError
+from minitf.run.tasks import task_of
+from minitf.storage.run_directory import RunDirectory
+from minitf.system.files import open_regular, os_errors_explained, require_regular
+from minitf.system.plugins import load
+from minitf.system.process import Say
+from minitf.system.writing import atomic_write, remove_leftovers
+from minitf.training.run import Texts, TrainingData
+
+PAIRS_OF_WORDS = 20_000
+"""Pairs of the training text whose words tell its languages apart."""
+
+
+def find_texts(config: RunConfig, resumed: RunDirectory | None, say: Say) -> Texts | None:
+    """Return the texts of a run: its own copies, once it has token ids, or those that the configuration names.
+
+    None for texts that the program makes: the built-in corpus, and those of another task.
+    Raises: UserError if a corpus cannot be downloaded, or its files are not those expected.
+    """
+    if config.data is None and config.train is None:
+        return None
+    if resumed is not None and is_prepared(resumed.data_path / "train"):
+        return Texts(None, kept_copy(resumed, "valid") or config.valid, kept_copy(resumed, "test") or config.test)
+    if config.data is None:
+        return Texts(config.train, config.valid, config.test)
+    corpora = load("minitf.corpora", "public", f"--data {config.data}", "additions.corpora")
+    return Texts(**corpora.find(config.data, config.data_dir, say))
+
+
+def check_texts(texts: Texts, say: Say) -> None:
+    """Read every text once, so that errors in any of them are reported before anything is written.
+
+    Warn of held-out sources that are also in the training text, but for white space, on which scores say nothing; and
+    of held-out texts whose two sides are swapped.
+    Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
+    """
+    for path in itertools.chain(*filter(None, (texts.train, texts.valid, texts.test))):
+        require_regular(path)  # before a byte of a pipe is taken
+    pairs = {name: pair for name, pair in (("valid", texts.valid), ("test", texts.test)) if pair is not None}
+    held_out = {
+        name: {" ".join(source.split()) for source, _ in read_pairs(*pair)} - {""} for name, pair in pairs.items()
+    }
+    if texts.train is None:
+        return
+    shared: dict[str, set[str]] = {name: set() for name in held_out}
+    words = SideWords()
+    for number, (source, target) in enumerate(read_pairs(*texts.train)):
+        if number < PAIRS_OF_WORDS:
+            words.add(source, target)
+        for name, sources in held_out.items():
+            if (key := " ".join(source.split())) in sources:
+                shared[name].add(key)
+    for name, found in shared.items():
+        if found:
+            share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
+            say(f"warning: {share} also occur in the training text; minitf split splits a corpus without overlap")
+        swapped, count = words.swapped(itertools.islice(read_pairs(*pairs[name]), PAIRS_OF_WORDS))
+        if 2 * swapped > count:
+            say(
+                f"warning: the source of --{name} is like the targets of training, and its target like the sources; "
+                "give its two files in the other order"
+            )
+
+
+def prepare_data(
+    config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say, kept: AnyVocabulary | None = None
+) -> TrainingData:
+    """Make the vocabulary and the token ids in the run's directory, unless it contains them.
+
+    texts: None for those that the program makes
+    kept: the vocabulary of the model that the run starts from
+    """
+    given = make_texts(config, directory) if texts is None else texts
+    texts = given if texts is None else keep_held_out(texts, directory)
+    vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
+    train = prepare_split("train", texts.train, given.train, vocabulary, directory, config, say)
+    valid = None
+    if texts.valid is not None:
+        valid = prepare_split("valid", texts.valid, given.valid, vocabulary, directory, config, say)
+    settings: Any = {"seed": config.seed, "source_eos": config.model.source_eos}
+    budget = config.max_tokens_per_batch
+    return TrainingData(
+        texts,
+        vocabulary,
+        train=Batches(train, budget, **settings),
+        valid=Batches(valid, budget, shuffle=False, **settings) if valid else None,
+    )
+
+
+def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
+    """Write the built-in corpus, or the texts of another task, into the run's directory, unless it holds them."""
+    if (task := task_of(config.task)) is not None:
+        return Texts(**task.make_texts(config, directory.data_path))
+    folder = directory.data_path / "phrases"
+    pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
+    if not all(path.exists() for pair in pairs.values() for path in pair):
+        if folder.exists():
+            with os_errors_explained(f"clean {folder}"):
+                remove_leftovers(folder)
+        write_corpus(folder, built_in_corpus())
+    return Texts(**pairs)
+
+
+def keep_held_out(texts: Texts, directory: RunDirectory) -> Texts:
+    """Copy the validation and the test text into the run's directory, unless it holds them; return the run's texts.
+
+    Scores are those of the copies: a text that is changed while the run trains changes none of them.
+    """
+    folder = directory.data_path / "texts"
+    for split, pair in (("valid", texts.valid), ("test", texts.test)):
+        if pair is None or kept_copy(directory, split) is not None:
+            continue
+        with os_errors_explained(f"make the folder {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(folder)
+        for path, side in zip(pair, ("source", "target"), strict=True):
+            name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
+            with os_errors_explained(f"read {path}"), open_regular(path) as text, atomic_write(folder / name) as copy:
+                shutil.copyfileobj(text, copy)
+    valid, test = (kept_copy(directory, split) for split in ("valid", "test"))
+    return replace(texts, valid=valid or texts.valid, test=test or texts.test)
+
+
+def kept_copy(directory: RunDirectory, split: str) -> PathPair | None:
+    """Return the paths of the run's copies of a held-out text; None if it has none, or that of one side alone."""
+    folder = directory.data_path / "texts"
+    forms = ([folder / f"{split}.{side}{ending}" for ending in ("", ".gz")] for side in ("source", "target"))
+    source, target = (next(filter(Path.exists, paths), None) for paths in forms)
+    return (source, target) if source and target else None
+
+
+def load_or_train_vocabulary(
+    config: RunConfig, directory: RunDirectory, texts: Texts, say: Say, kept: AnyVocabulary | None = None
+) -> AnyVocabulary:
+    """Load the vocabulary in the run's directory, or copy the one given there, or learn one of both languages."""
+    if directory.vocabulary_path.exists():
+        return load_vocabulary(directory.vocabulary_path)
+    if kept is None and config.vocabulary is not None:
+        kept = load_vocabulary(config.vocabulary)
+    if kept is not None:
+        kept.save(directory.path / kept.file_name)
+        return kept
+    if texts.train is None:
+        raise UserError(f"{directory.vocabulary_path} is missing; restore it, or start a new run")
+    if (task := task_of(config.task)) is not None:
+        return task.learn_vocabulary(config, texts.train, directory.vocabulary_path, say)
+    say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
+    lines = (line for path in texts.train for line in read_lines(path))
+    return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
+
+
+def prepare_split(
+    name: str,
+    paths: PathPair | None,
+    given: PathPair | None,
+    vocabulary: AnyVocabulary,
+    directory: RunDirectory,
+    config: RunConfig,
+    say: Say,
+) -> PreparedCorpus:
+    """Return the memory-mapped token ids of one split, without its text the kept ones; report how many are left out.
+
+    given: the files that the user named, of which `paths` may be the run's copies; messages name these
+    """
+    folder = directory.data_path / name
+    if paths is None:
+        corpus = PreparedCorpus.load(folder, vocabulary, max_length=config.max_length)
+    else:
+        names = f"{given[0]} and {given[1]}" if given else None
+        corpus = prepare(*paths, vocabulary, folder, names=names, max_length=config.max_length)
+    left_out = []
+    if corpus.dropped_empty:
+        left_out.append(f"{corpus.dropped_empty:,} with an empty side")
+    if corpus.dropped_long:
+        left_out.append(f"{corpus.dropped_long:,} with a side of more than {config.max_length} tokens")
+    say(f"{name}: {len(corpus):,} pairs" + (f"; omitted: {', '.join(left_out)}" if left_out else ""))
+    if not len(corpus):
+        raise UserError(f"no pair of the {name} text can be used; increase --max-length or check the texts")
+    return corpus

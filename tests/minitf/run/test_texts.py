@@ -1,0 +1,88 @@
+"""A run needs no text but its own copies and token ids: with the same bits, wherever the texts are."""
+
+import gzip
+import shutil
+
+import pytest
+
+from minitf.run import texts as run_texts
+from tests.helpers.runs import call, differences, fingerprint, write_corpus
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.fixture
+def begun(ground, tmp_path):
+    """A folder of texts, and a run on them that was ended at step 9."""
+    (tmp_path / "texts").mkdir()
+    flags = write_corpus(tmp_path / "texts")
+    run = tmp_path / "run"
+    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "9"]) == 0
+    return tmp_path / "texts", run
+
+
+def resume(run, *more):
+    return call(["--resume", str(run), "--max-steps", "13", *map(str, more)])
+
+
+def as_never_moved(ground, run):
+    return differences(fingerprint(run), ground.expected) == []
+
+
+@pytest.mark.parametrize("change", ["gone", "edited"])
+def test_texts_that_are_gone_or_edited_change_no_bit(ground, begun, tmp_path, change):
+    texts, run = begun
+    if change == "gone":
+        shutil.rmtree(texts)
+    else:
+        for path in texts.iterdir():
+            path.write_text("other words\n")
+    moved = run.rename(tmp_path / "elsewhere")
+    assert resume(moved) == 0
+    assert as_never_moved(ground, moved)
+
+
+def test_a_text_that_is_named_on_resuming_is_refused(begun, capsys):
+    texts, run = begun
+    assert resume(run, "--train", texts / "valid.en", texts / "valid.de") == 2
+    assert "differs from the run's" in capsys.readouterr().err
+
+
+def test_without_copies_a_text_that_is_gone_is_named(begun, capsys):
+    texts, run = begun
+    shutil.rmtree(run / "data" / "texts")
+    (texts / "valid.en").unlink()
+    assert resume(run) == 2
+    assert f"cannot read {texts / 'valid.en'}: No such file" in capsys.readouterr().err
+
+
+def test_compressed_texts_are_kept_as_they_are(begun, ground, tmp_path):
+    texts, _ = begun
+    flags = []
+    for split in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            content = (texts / f"{split}.{side}").read_bytes()
+            (texts / f"{split}.{side}.gz").write_bytes(gzip.compress(content))
+        flags += [f"--{split}", str(texts / f"{split}.en.gz"), str(texts / f"{split}.de.gz")]
+    run = tmp_path / "compressed"
+    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "9"]) == 0
+    shutil.rmtree(texts)
+    assert resume(run) == 0
+    assert (run / "test.hypotheses").exists()
+
+
+def test_held_out_texts_that_change_while_the_run_trains_change_no_score(ground, tmp_path, monkeypatch):
+    (tmp_path / "texts").mkdir()
+    run, held_out = tmp_path / "run", [tmp_path / "texts" / f"{split}.de" for split in ("valid", "test")]
+    keep = run_texts.keep_held_out
+
+    def keep_and_change(texts, directory):
+        kept = keep(texts, directory)
+        for path in held_out:
+            path.write_text("other words\n" * len(path.read_text().splitlines()))
+        return kept
+
+    monkeypatch.setattr(run_texts, "keep_held_out", keep_and_change)
+    flags = [*write_corpus(tmp_path / "texts"), *ground.flags[9:], "--output", str(run), "--max-steps", "13"]
+    assert call(flags) == 0
+    assert as_never_moved(ground, run)
