@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from additions.course.path.steps import FILES, STEPS, Step, find_step, hand_out
+from additions.course.path.steps import FILES, MILESTONES, STEPS, Step, find_step, hand_out
 from additions.course.progress import Progress
 from additions.course.verdict import LIMIT_S, Verdict, judge
 from minitf.app.command_line import ArgumentParser
@@ -82,6 +82,9 @@ def _advance(progress: Progress, asked: Step | None, limit_s: float) -> int:
         print(f"\nchapter {step.chapter} of the book (docs/book) helps")
         return 1
     progress.set(step, "solved")
+    if step.name in MILESTONES and asked is None:
+        place = f"milestone {[*MILESTONES].index(step.name) + 1} of {len(MILESTONES)}"
+        print(f"\n{wrapped(f'{place}: your code now does what {MILESTONES[step.name]}')}\n")
     following = _current(progress)
     if following.name not in progress.states:
         print("solved\n")

@@ -66,6 +66,14 @@ def _read() -> tuple[dict[str, str], list[Step]]:
 
 
 BEGINNINGS, STEPS = _read()
+MILESTONES = {
+    "leaves": "Seppo Linnainmaa's thesis did in 1970: derivatives of a program with a single walk back over its record",
+    "operators": "HIPS autograd did in 2015: gradients of ordinary NumPy code, of any shapes that broadcast",
+    "linear": "Rumelhart, Hinton and Williams did in 1986: networks with hidden layers learn by back-propagation",
+    "transformer": 'Figure 1 of "Attention Is All You Need" did in 2017: encoder and decoder, forward and backward',
+    "translator": "the paper did on WMT, in small: a Transformer, trained from text to text, translates with a beam",
+}
+"""By the step that completes it: an earlier program that the learner's code now equals in what it can do."""
 
 
 def find_step(word: str) -> Step:

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.course.build_command import FILE_NAME
+from additions.course.build_command import main as build
 from additions.course.path import demo
 from additions.course.path.checks import CHECKS, Work
 from additions.course.path.judge import judge_step
 from additions.course.path.model_checks import PARTS
-from additions.course.path.steps import STEPS, find_step
+from additions.course.path.steps import MILESTONES, STEPS, find_step
 from additions.course.path.system import LABELS, OUR_OPS, SOURCE, TARGET, check_training_step
 from additions.course.path.training_checks import STILL
+from additions.course.progress import Progress
 from additions.course.tests.learner.mistakes import MISTAKES
 from additions.course.tests.learner.walk import ANSWERS, write_answers
 from additions.course.verdict import judge
@@ -56,6 +59,21 @@ def test_a_classic_mistake_is_called_by_its_name(tmp_path, mistake):
     verdict = verdict_on(tmp_path, name, changes)
     assert message in verdict.message
     assert verdict.message
+
+
+def test_five_milestones_are_named_on_the_way(tmp_path, capsys):
+    assert len(MILESTONES) == 5
+    numbers = [find_step(name).number for name in MILESTONES]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == len(STEPS)
+    step = find_step("leaves")
+    progress = Progress(tmp_path, [each.name for each in STEPS], FILE_NAME)
+    for each in STEPS[: step.number]:
+        progress.set(each, "started" if each is step else "solved")
+    write_answers(tmp_path, step)
+    assert build([str(tmp_path), "--seconds", "600"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"milestone 1 of 5: your code now does what {MILESTONES['leaves']}" in said
 
 
 def test_each_step_has_an_answer_and_mistakes():
