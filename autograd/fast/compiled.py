@@ -49,11 +49,6 @@ def contiguous(x: Array, *arguments: Any) -> bool:
     return True
 
 
-def alike(*arrays: Any) -> bool:
-    """Contiguous arrays of float32 of one shape, with something in each."""
-    return plain(*arrays) and all(a.shape == arrays[0].shape for a in arrays)
-
-
 def within(indices: Array, size: int) -> bool:
     """Whether indices are 0 … size - 1: compiled code would read and write anywhere; NumPy raises an error."""
     return bool(indices.size) and indices.min() >= 0 and indices.max() < size
@@ -104,7 +99,7 @@ def adam_parts_(
     numbers = f4(step_size), f4(1 - beta1), f4(1 - beta2), f4(eps), f4(gradient_scale)
     for part in parts:
         *arrays, copy = part
-        if copy is None and alike(*arrays):  # few calls: there are hundreds of parts
+        if copy is None and contiguous(*arrays):  # few calls: there are hundreds of parts
             kernels.adam_(*(arrays if arrays[0].ndim == 1 else [a.reshape(-1) for a in arrays]), *numbers)
         else:
             numpy_layers.adam_parts_(
