@@ -78,8 +78,45 @@ def test_a_row_of_table_2(name):
     assert found == TABLE_2[name]
 
 
+OTHERS = {  # by group: layers, d_model, d_ff, heads, dropout
+    "everyday": {
+        "tiny": (3, 128, 512, 4, 0.0),
+        "laptop": (4, 128, 256, 4, 0.3),
+        "small": (3, 256, 1024, 4, 0.1),
+        "base": (6, 512, 2048, 8, 0.1),
+        "big": (6, 1024, 4096, 16, 0.3),
+    },
+    "divergence": {
+        "base-pre-norm": (6, 512, 2048, 8, 0.1),
+        "base-concatenated-sinusoids": (6, 512, 2048, 8, 0.1),
+        "base-attention-dropout": (6, 512, 2048, 8, 0.1),
+        "base-relu-dropout": (6, 512, 2048, 8, 0.1),
+    },
+    "toolkit": {
+        "tensor2tensor-1.0.3": (6, 512, 2048, 8, 0.1),
+        "tensor2tensor-base-v3": (6, 512, 2048, 8, 0.1),
+        "fairseq-transformer-wmt-en-de": (6, 512, 2048, 8, 0.1),
+        "fairseq-transformer-vaswani-wmt-en-de-big": (6, 1024, 4096, 16, 0.3),
+        "fairseq-transformer-wmt-en-de-big-t2t": (6, 1024, 4096, 16, 0.3),
+        "fairseq-iwslt-de-en": (6, 512, 1024, 4, 0.3),
+        "marian-transformer-base": (6, 512, 2048, 8, 0.1),
+    },
+    "recipe": {
+        "multi30k-transformer-tiny": (4, 128, 256, 4, 0.3),
+        "multi30k-ten-minutes": (4, 128, 256, 4, 0.2),
+    },
+}
+
+
+def test_every_preset_is_in_a_table():
+    for group in {preset.group for preset in NAMED.values()} - {"Table 3"}:
+        models = {name: preset.config.model for name, preset in NAMED.items() if preset.group == group}
+        sizes = {name: (m.layers, m.d_model, m.d_ff, m.heads, m.dropout) for name, m in models.items()}
+        assert {*sizes} == {*TABLE_2} if group == "Table 2" else sizes == OTHERS[group]
+
+
 def test_each_preset_knows_its_name_and_folder():
-    assert {f"table3-{row}" for row in TABLE_3} | {*TABLE_2, *PRESETS} < {*NAMED}
+    assert {*PRESETS} == {*OTHERS["everyday"]}
     for name, preset in NAMED.items():
         assert preset.config.preset == preset.name == name
         assert preset.about
