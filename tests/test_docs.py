@@ -67,6 +67,7 @@ def no_clock():
 def with_marks(page):
     """Pages that train are heavy, and slow if they train for long, by a command, in processes or by examples/."""
     if page.name in (
+        "06-transformer.md",
         "07-loss.md",
         "08-learning.md",
         "09-training.md",

@@ -295,29 +295,6 @@ def test_a_matrix_is_a_plain_array(operate):
         np.testing.assert_array_equal(ag.grad(one, x, np.matrix(g))[0].data, ag.grad(other, x, g)[0].data)
 
 
-def test_a_tensor_of_a_matrix_is_a_plain_array_of_the_same_memory():
-    matrix = np.matrix([[1.0, 2.0], [3.0, 4.0]])
-    x = Tensor(matrix, requires_grad=True)
-    assert type(x.data) is np.ndarray
-    assert np.shares_memory(x.data, matrix)
-    (x * x).sum().backward()
-    assert x.grad.tolist() == [[2, 4], [6, 8]]
-
-
-def test_in_place_changes_by_a_matrix_go_element_by_element():
-    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
-    x *= np.matrix([[2.0, 0.0], [0.0, 2.0]])
-    assert x.tolist() == [[2, 0], [0, 8]]
-
-
-def test_hooks_may_return_a_matrix():
-    x = leaf([1.0, 2.0])
-    x.register_hook(lambda g: np.matrix(g.data * 2))
-    (x * 3).sum().backward()
-    assert x.grad.tolist() == [[6, 6]]
-    assert type(x.grad.data) is np.ndarray
-
-
 def test_a_memory_map_is_read_where_it_lies(tmp_path):
     np.arange(6.0).tofile(tmp_path / "numbers")
     mapped = np.memmap(tmp_path / "numbers", dtype=float, mode="r+", shape=(2, 3))

@@ -192,32 +192,6 @@ def test_closures_over_intermediate_tensors_get_their_gradients():
     assert gradients(checkpoint) == gradients(plain)
 
 
-def test_grad_and_hooks_see_what_a_plain_call_shows():
-    x, w = random_leaf(3), random_leaf(3, seed=1)
-    seen = []
-    remove = w.register_hook(lambda g: seen.append(g.data.copy()))
-
-    def fn(x):
-        return ag.exp(x * w) * w
-
-    (g_plain,) = ag.grad(ag.sum(fn(x)), [w])
-    (g,) = ag.grad(ag.sum(checkpoint(fn, x)), [w])
-    assert g.data.tobytes() == g_plain.data.tobytes()
-    assert w.grad is None
-    assert len(seen) == 2
-    np.testing.assert_array_equal(seen[0], seen[1])
-    remove()
-
-
-def test_without_recording_it_is_a_plain_call():
-    calls = []
-    x = random_leaf(3)
-    with ag.no_grad():
-        y = checkpoint(lambda x: calls.append(1) or ag.exp(x), x)
-    assert y.op is None
-    assert calls == [1]
-
-
 def test_no_grad_inside_stays_without_gradient():
     x, w = random_leaf(3), random_leaf(3, seed=1)
 

@@ -188,16 +188,6 @@ def test_training_in_float32_has_no_other_type():
     assert types | {p.data.dtype for p in model.parameters} == {np.dtype(np.float32)}
 
 
-def test_what_the_loss_does_not_depend_on_gets_no_gradient():
-    x, y = one_file.Tensor(np.array([2.0, -3.0])), one_file.Tensor(np.array([5.0, 7.0]))
-    loss = one_file.add(x, x)
-    one_file.relu(y)
-    one_file.backward(loss)
-    assert x.grad.tolist() == [2, 2]
-    assert y.grad is None
-    assert one_file.TAPE == []
-
-
 def test_the_most_frequent_pair_of_pieces_becomes_one():
     vocabulary = one_file.Vocabulary(["ab abc", "abc b"], merges=2)
     assert vocabulary.pieces == ["<pad>", "<unk>", "<s>", "</s>", "a", "b", "c", "▁", "▁a", "▁ab"]

@@ -16,13 +16,6 @@ def normal(shape, seed=0):
 X = normal((3, 4, 2))
 
 
-def test_getitem_by_tensors():
-    rows, columns = Tensor(np.array([0, 0, 2])), Tensor(np.array(1))
-    np.testing.assert_array_equal(Tensor(X)[rows].data, X[[0, 0, 2]])
-    np.testing.assert_array_equal(Tensor(X)[rows, columns].data, X[[0, 0, 2], 1])
-    np.testing.assert_array_equal(Tensor(X)[Tensor(X) > 0].data, X[X > 0])
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_repeated_indices_add_up_in_every_dtype(dtype):
     x = Tensor(np.zeros((4, 2), dtype), requires_grad=True)
@@ -92,12 +85,6 @@ def test_topk_takes_equal_elements_in_order_and_nan_as_the_largest():
     assert values.tolist() == [[1, 2], [-np.inf, 5]]
     assert places.tolist() == [[0, 4], [3, 0]]
     assert not places.requires_grad
-
-
-def test_topk_sends_the_gradient_to_the_elements_taken():
-    x = Tensor([[1.0, 4.0], [3.0, 2.0]], requires_grad=True)
-    ag.topk(x, 1, axis=0)[0].backward([[5.0, 7.0]])
-    assert x.grad.tolist() == [[0, 7], [5, 0]]
 
 
 @pytest.mark.parametrize("k", [-1, 4])

@@ -39,15 +39,6 @@ def test_gradients_of_equal_indices_add_up():
     assert (weight.grad.data[2] == 0).all()
 
 
-def test_embedding_leaves_its_weight_alone():
-    weight = normal((3, 2))
-    kept = weight.copy()
-    for indices in (np.array(1), np.array([1]), np.array([0, 1, 2])):
-        y = ag.fast.scaled_embedding(indices, Tensor(weight), scale=3.0)
-        y.data[...] = 0
-    np.testing.assert_array_equal(weight, kept)
-
-
 def test_indices_of_many_kinds():
     weight = Tensor(normal((300, 2)), requires_grad=True)
     expected = weight.data[[255, 0]]
@@ -101,13 +92,6 @@ def test_dropout(shape, dtype):
     np.testing.assert_allclose(y.data, np.where(keep, x * scale, 0), rtol=1e-6)
     assert y.dtype == dtype
     assert (y.data[~keep] == 0).all()
-
-
-def test_dropout_keeps_the_mean_and_scales_what_stays():
-    random.set_state((1, 1, 1))
-    y = ag.dropout(Tensor(np.ones(100_000)), 0.2).data
-    assert set(np.unique(y)) == {0, 65536 / (65536 - 13107)}
-    assert abs(y.mean() - 1) < 4 * math.sqrt(0.25 / 100_000)
 
 
 def test_without_dropout_x_itself_comes_back():
