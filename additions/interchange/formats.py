@@ -13,6 +13,7 @@ from additions.interchange.huggingface import find_huggingface, read_huggingface
 from additions.interchange.incoming import ForeignModel
 from additions.interchange.marian import find_marian, read_marian, write_marian
 from additions.interchange.outgoing import LearnedModel, write_plain
+from additions.interchange.piece_vocabulary import VocabularyPair
 from additions.interchange.stored_arrays import ModelFileError
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
@@ -33,6 +34,11 @@ WRITERS: dict[str, Writer] = {
     "huggingface": write_huggingface,
     "safetensors": write_plain,
 }
+
+
+def vocabulary_of(content: bytes, name: str) -> VocabularyPair:
+    """The vocabularies of an imported model, from their file.  name: for messages"""
+    return VocabularyPair.from_bytes(content, name)
 
 
 def is_foreign(path: Path) -> bool:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from additions.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, rows_in_order
+from additions.interchange.piece_vocabulary import PieceVocabulary
 from additions.interchange.stored_arrays import Array, write_safetensors
 from additions.interchange.vocabularies import json_text, write_sentencepiece, write_text
 from minitf.config import RunConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.config.options import to_plain
-from minitf.data.piece_vocabulary import PieceVocabulary
 from minitf.data.vocabulary import AnyVocabulary, sized
 from minitf.errors import UserError
 from minitf.model.counting import parameter_shapes

@@ -12,16 +12,16 @@ import base64
 import struct
 from typing import Any
 
+from additions.interchange.piece_vocabulary import LANGUAGE, PieceVocabulary
 from additions.interchange.protocol_buffers import all_fields_of, fields_of
-from minitf.data.piece_vocabulary import LANGUAGE, PieceVocabulary
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary import LanguageVocabulary, Vocabulary
 from minitf.errors import UserError
 
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.type
 KINDS = {1: "unigram", 2: "pairs"}  # TrainerSpec.model_type
 
 
-def rules_of(vocabulary: Vocabulary | PieceVocabulary, name: str) -> dict[str, Any]:
+def rules_of(vocabulary: LanguageVocabulary, name: str) -> dict[str, Any]:
     """Return kind, pieces by id and, of a sentencepiece model, scores and normalisation.
 
     scores: by id; None for a piece that text never becomes
@@ -34,6 +34,7 @@ def rules_of(vocabulary: Vocabulary | PieceVocabulary, name: str) -> dict[str, A
     if isinstance(vocabulary, Vocabulary):
         pieces = vocabulary.pieces(range(len(vocabulary)))
         return {"pieces": pieces, "composed": True, **_of_sentencepiece(vocabulary.model, pieces, name)}
+    assert isinstance(vocabulary, PieceVocabulary)
     pieces = vocabulary.pieces_by_id
     if vocabulary.kind == "sentencepiece":
         codes = any(LANGUAGE.fullmatch(piece) for piece in pieces)

@@ -21,7 +21,16 @@ from typing import BinaryIO, Protocol, TypeVar
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 
-__all__ = ["MAX_LINE_BYTES", "PathLike", "lines_of", "normalise", "read_lines", "read_pairs"]
+__all__ = [
+    "MAX_LINE_BYTES",
+    "PathLike",
+    "checked_characters",
+    "checked_ids",
+    "lines_of",
+    "normalise",
+    "read_lines",
+    "read_pairs",
+]
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")

@@ -11,19 +11,21 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
 from minitf.data.merges import COVERAGE, MAX_DISTINCT_WORDS, learn_merges
-from minitf.data.piece_vocabulary import MAX_MODEL_BYTES, VocabularyPair
 from minitf.data.text import PathLike, checked_ids, normalise
 from minitf.errors import UserError
 from minitf.system.files import read_small_file
+from minitf.system.plugins import load
 from minitf.system.writing import atomic_write
 
-__all__ = ["AnyVocabulary", "Vocabulary", "sized"]
+__all__ = ["MAX_MODEL_BYTES", "AnyVocabulary", "LanguageVocabulary", "Vocabulary", "sized"]
+
+MAX_MODEL_BYTES = 256 * 2**20
 
 
 class Vocabulary:
@@ -132,18 +134,58 @@ class Vocabulary:
         return hashlib.sha256(self.model).hexdigest()
 
 
-AnyVocabulary = Vocabulary | VocabularyPair
-"""The vocabulary of a run: one of its own, or that of an imported model."""
+class LanguageVocabulary(Protocol):
+    """The vocabulary of one language: the methods of `Vocabulary`."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Convert lines to token ids without BOS and EOS."""
+
+    def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
+        """Convert token ids to text."""
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Convert token ids to pieces."""
+
+    def fingerprint(self) -> str:
+        """Equal for vocabularies that give the same ids."""
+
+
+class AnyVocabulary(Protocol):
+    """The vocabulary of a run: a `Vocabulary`, or the two vocabularies of a model of another program."""
+
+    file_name: str
+
+    @property
+    def source(self) -> LanguageVocabulary:
+        """The vocabulary of the source language."""
+
+    @property
+    def target(self) -> LanguageVocabulary:
+        """The vocabulary of the target language."""
+
+    def __len__(self) -> int:
+        """Number of pieces of the target."""
+
+    def save(self, path: PathLike) -> None:
+        """Write the file, completely or not at all."""
+
+    def fingerprint(self) -> str:
+        """Equal for vocabularies that give the same ids."""
 
 
 def load_vocabulary(path: PathLike) -> AnyVocabulary:
-    """Load a sentencepiece model, or the vocabulary of an imported model.
+    """Load a sentencepiece model, or the vocabulary of an imported model, which `additions.interchange` reads.
 
     Raises: UserError when it is missing or cannot be used
     """
     content = read_small_file(Path(path), MAX_MODEL_BYTES)
     if content[:1] == b"{":  # which no sentencepiece model begins with
-        return VocabularyPair.from_bytes(content, str(path))
+        vocabulary: AnyVocabulary = load("minitf.formats", "foreign", str(path), "additions.interchange").vocabulary_of(
+            content, str(path)
+        )
+        return vocabulary
     return Vocabulary(content, str(path))
 
 

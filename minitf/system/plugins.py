@@ -3,7 +3,8 @@
 Groups:
     minitf.commands   name of the command -> function(argv)
     minitf.corpora    public: module with find(name, folder, say), the texts of a public corpus (run/start.py)
-    minitf.formats    modules with is_foreign(path) and read_foreign(path): models of other programs
+    minitf.formats    modules with is_foreign(path), read_foreign(path), vocabulary_of(bytes, name): models of other
+                      programs
     minitf.tasks      value of RunConfig.task -> module that prepares, scores and translates for it (run/tasks.py)
     minitf.settings   value of RunConfig.task -> module of its settings and presets (config/tasks.py)
     minitf.reports    class that `minitf train` tells of its progress (app/train.py)

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an 
 
 from additions.interchange.formats import write_foreign
 from additions.interchange.outgoing import LearnedModel
+from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config import RunConfig, TransformerConfig
-from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.model.transformer import Transformer
 from studies.benchmarks.workload import CONFIGS, FIELDS
 

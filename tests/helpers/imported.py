@@ -1,7 +1,7 @@
 """A run as an import makes it: two vocabularies of characters, and an architecture unlike the paper's in all it may."""
 
+from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config import TransformerConfig
-from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 PAIR = VocabularyPair(

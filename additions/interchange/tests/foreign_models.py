@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from additions.interchange.outgoing import LearnedModel
+from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config import RunConfig, TransformerConfig
-from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.data.vocabulary import sized
 from minitf.model.transformer import Transformer
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from additions.interchange.piece_vocabulary import PieceVocabulary
 from additions.pages import commands as pages
 from additions.pages.page import write_page
 from additions.pages.segmentation import rules_of
@@ -22,7 +23,6 @@ from additions.pages.tests.translating import odd_lines
 from additions.pages.translator_page import example_sentences, languages_of, packed, spread, translator_page
 from minitf.app import commands
 from minitf.config.model import EOS
-from minitf.data.piece_vocabulary import PieceVocabulary
 from minitf.data.vocabulary import Vocabulary, sized
 from minitf.decoding.lines import search_of
 from minitf.errors import UserError

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config.model import BOS, EOS, PAD
-from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.errors import UserError
 from minitf.translation.translator import Translator
 from tests.helpers.imported import MODEL, PAIR

@@ -24,6 +24,7 @@ from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, checked_characters, checked_ids
+from minitf.data.vocabulary import MAX_MODEL_BYTES
 from minitf.errors import UserError
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.writing import atomic_write
@@ -33,7 +34,6 @@ __all__ = ["LANGUAGE", "PieceVocabulary", "VocabularyPair", "loaded_processor"]
 KINDS = ("sentencepiece", "words", "characters")
 FORMAT = {"format": "minitf vocabulary", "version": 1}
 SPECIAL_TOKENS = 4
-MAX_MODEL_BYTES = 256 * 2**20
 UNKNOWN = "⁇"
 """The text of UNK, as sentencepiece has it."""
 LANGUAGE = re.compile(r"\s*(>>[^<>\s]+<<)")

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.data.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.data.vocabulary import Vocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 
