@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import io
 import itertools
 import re
@@ -17,7 +18,6 @@ from minitf.app.commands import COMMANDS
 from minitf.app.completion import flags_of, flags_of_command
 from minitf.app.train import main as train
 from minitf.errors import UserError
-from tests.helpers.definitions import names_in
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -164,6 +164,26 @@ def test_commands_and_their_flags_exist(page, flags):
         assert unknown <= {"--presett"}, (
             f"minitf {command} has no {unknown}"
         )  # the misspelled one of troubleshooting.md
+
+
+@functools.cache
+def names_in(path):
+    """Functions, classes and assignments of a module, and those of its classes as Class.name."""
+    found = set()
+
+    def visit(body, prefix):
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found.add(prefix + node.name)
+                if isinstance(node, ast.ClassDef):
+                    visit(node.body, f"{prefix}{node.name}.")
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(prefix + node.target.id)
+            elif isinstance(node, ast.Assign):
+                found.update(prefix + target.id for target in node.targets if isinstance(target, ast.Name))
+
+    visit(ast.parse((ROOT / path).read_text(encoding="utf-8")).body, "")
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
