@@ -86,28 +86,3 @@ def test_normal_distribution_in_float64():
     relative = np.abs(distribution - expected) / expected
     assert (relative / (1 + x * x)).max() < 1.5e-15
     np.testing.assert_allclose(density, np.exp(-x * x / 2) / math.sqrt(2 * math.pi), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("function", "x", "y", "g"),
-    [
-        (ag.abs, np.nan, np.nan, np.nan),
-        (ag.relu, np.nan, np.nan, 0.0),
-        (ag.silu, np.nan, np.nan, np.nan),
-        (ag.gelu, np.nan, np.nan, np.nan),
-        (ag.softplus, np.nan, np.nan, np.nan),
-        (ag.sign, np.nan, np.nan, 0.0),
-        (ag.silu, -np.inf, 0.0, 0.0),
-        (ag.gelu, -np.inf, 0.0, 0.0),
-        (ag.softplus, -np.inf, 0.0, 0.0),
-        (ag.softplus, np.inf, np.inf, 1.0),
-        (ag.erf, np.inf, 1.0, 0.0),
-    ],
-)
-def test_conventions_at_nan_and_infinity(function, x, y, g):
-    """As documented: PyTorch differs in the gradients of abs and relu at NaN, in sign at NaN, and in silu at -∞."""
-    leaf = Tensor(x, requires_grad=True)
-    with np.errstate(invalid="ignore"):
-        result = function(leaf)
-    result.backward()
-    np.testing.assert_array_equal([result.item(), leaf.grad.item()], [y, g])

@@ -36,45 +36,12 @@ def test_only_what_the_gradient_needs_is_saved():
     assert saved(b**a) == {"a", "b", "y"}
 
 
-# ---- One array ----
-
-
 # ---- Powers at the edges ----
-
-
-def power_gradients(a, b):
-    a, b = leaf(a), leaf(b)
-    y = ag.power(a, b)
-    y.backward(np.ones(y.shape))
-    return y.data, a.grad.data, b.grad.data
-
-
-def test_zeroth_power_has_no_slope_even_at_zero():
-    y, g_a, g_b = power_gradients([0.0, 2.0], [0.0, 0.0])
-    np.testing.assert_array_equal(y, [1, 1])
-    np.testing.assert_array_equal(g_a, [0, 0])
-    np.testing.assert_allclose(g_b, [0, math.log(2)])
-    x = leaf([0.0, 2.0])
-    (x**0).sum().backward()
-    np.testing.assert_array_equal(x.grad.data, [0, 0])
-
-
-def test_powers_of_zero():
-    y, g_a, g_b = power_gradients([0.0, 0.0, 0.0, 0.0], [0.5, 1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(y, [0, 0, 0, 0])
-    np.testing.assert_array_equal(g_a, [np.inf, 1, 0, 0])
-    np.testing.assert_array_equal(g_b, [0, 0, 0, 0])
 
 
 def test_negative_base_with_a_constant_integral_exponent():
     for exponent in (2, 3, -1, -2, 3.0, np.array([2, 3]), np.array([2.0, -3.0])):
         check_gradients(lambda a, b=exponent: ag.power(a, b), [-1.5, -0.5])
-
-
-def test_negative_base_with_a_differentiable_exponent_is_nan_in_the_exponent():
-    _, g_a, g_b = power_gradients([-2.0], [3.0])
-    np.testing.assert_allclose(g_a, [12.0])
-    assert np.isnan(g_b).all()
 
 
 def test_common_exponents_take_the_short_way():

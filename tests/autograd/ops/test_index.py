@@ -39,9 +39,6 @@ def test_iteration_and_unpacking():
         iter(Tensor(1.0))
 
 
-# ---- take ----
-
-
 # ---- Sums of rows, and elements kept ----
 
 
