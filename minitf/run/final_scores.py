@@ -9,7 +9,7 @@ from shlex import quote
 from minitf.corpora.built_in import SAMPLES
 from minitf.data.text import read_lines
 from minitf.decoding.lines import LineTranslator, Plan, search_of
-from minitf.evaluation.metrics import bleu, exact_match
+from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, average
@@ -45,11 +45,11 @@ def score_translations(run: Run, say: Say) -> None:
         hypotheses = translate(source)
         write_hypotheses(run, hypotheses)
         score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
-        exact = exact_match(hypotheses, reference)
-        run.log.append(
-            {"step": run.state.step, "bleu": score.score, "exact_match": exact, "signature": score.signature}
-        )
-        say(f"held-out BLEU {score.score:.2f} ({score.signature}), exact match {100 * exact:.1f} %")
+        characters, exact = chrf(hypotheses, reference).score, exact_match(hypotheses, reference)
+        scores = {"bleu": score.score, "chrf": characters, "exact_match": exact, "signature": score.signature}
+        run.log.append({"step": run.state.step, **scores})
+        say(f"held-out BLEU {score.score:.2f}, chrF {characters:.2f}, exact match {100 * exact:.1f} %")
+        say(f"    signature of BLEU: {score.signature}")
     if config.train is None and config.data is None:
         samples = list(SAMPLES)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -49,12 +50,15 @@ def validate(run: Run, stop: StopRequest, say: Say) -> float | None:
             if improved and run.process.is_main_process:
                 save_best(run, *measured)
             record_validation(state, run.data.train.epoch, improved, *measured)
+            sample = sample_of(run) if run.process.is_main_process and math.isfinite(measured[0]) else None
     spent_s = run.process.broadcast(time.perf_counter() - start)
     state.elapsed_s += spent_s
     state.interval.start_s += spent_s  # tokens per second are those of training
     if measured is None:
         return None
     log_validation(run, *measured, say)
+    if sample is not None:
+        say(f"    {sample[0]}\n  → {sample[1]}")
     return measured[1]
 
 
@@ -113,19 +117,40 @@ def validation_bleu(
         if stop:
             raise _StopTranslatingError
 
+    try:
+        hypotheses = greedy_translations(model, data, config, sources, check_stop)
+    except _StopTranslatingError:
+        return None
+    return bleu(hypotheses, references, tokenize=config.bleu_tokenize).score
+
+
+def sample_of(run: Run) -> tuple[str, str] | None:
+    """Return the first validation sentence and its greedy translation; None for another task than translation."""
+    if run.config.task != "translation" or run.data.valid is None:
+        return None
+    (text,) = run.data.vocabulary.source.decode([run.data.valid.corpus.source[0].tolist()])
+    (translation,) = greedy_translations(run.model, run.data, run.config, [text])
+    return text, translation
+
+
+def greedy_translations(
+    model: Transformer,
+    data: TrainingData,
+    config: RunConfig,
+    sources: list[str],
+    progress: Callable[[int], object] = lambda lines: None,
+) -> list[str]:
+    """Translate lines with the weights that the model has now."""
     was_training = model.training
     model.eval()
     translator = LineTranslator(
         model, data.vocabulary, max_source_length=config.max_length - 1, warn=lambda message: None
     )
-    plan = Plan(replace(search_of(config), beam=1), progress=check_stop)
+    plan = Plan(replace(search_of(config), beam=1), progress=progress)
     try:
-        hypotheses = [best.text for best, *_ in translator.nbest(sources, plan)]
-    except _StopTranslatingError:
-        return None
+        return [best.text for best, *_ in translator.nbest(sources, plan)]
     finally:
         model.train(was_training)
-    return bleu(hypotheses, references, tokenize=config.bleu_tokenize).score
 
 
 def is_best(metric: str, state: TrainState, loss: float, score: float | None) -> bool:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from minitf.data.batches import Batches
+from minitf.data.piece_vocabulary import PieceVocabulary
 from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint_store import CheckpointStore
@@ -24,7 +25,7 @@ def run(tmp_path):
             config=CONFIG,
             data=TrainingData(
                 texts=Texts((tmp_path / "a", tmp_path / "b"), None, None),
-                vocabulary=None,
+                vocabulary=PieceVocabulary("words", [f"w{token}" for token in range(CONFIG.model.vocab_size)]),
                 train=Batches(corpus, 16),
                 valid=Batches(corpus, 16, shuffle=False),
             ),

@@ -76,8 +76,9 @@ def test_best_loss_and_patience(run, said, monkeypatch):
     records = read_log(run.log.path)
     assert [float(record["valid_loss"]) for record in records] == pytest.approx(losses, nan_ok=True)
     assert records[1]["valid_perplexity"] == pytest.approx(math.exp(2))
-    assert said[1] == "step 2: validation loss 2.0000, perplexity 7.389"
-    assert len(said) == 7
+    steps = [line for line in said if "→" not in line]
+    assert steps[1] == "step 2: validation loss 2.0000, perplexity 7.389"
+    assert (len(steps), len(said)) == (7, 12)  # no sample where the loss is not finite
 
 
 def test_when_a_validation_is_due(run):
@@ -89,3 +90,12 @@ def test_when_a_validation_is_due(run):
     assert not owes_validation(run)
     run.state.validated_step, run.data.valid = 5, None
     assert not owes_validation(run)
+
+
+def test_a_validation_shows_what_the_model_makes_of_its_first_sentence(run, said):
+    run.state.step = 1
+    validate(run, Stop(after=99), said.append)
+    source = " ".join(f"w{token}" for token in run.data.valid.corpus.source[0])
+    (sample,) = (line for line in said if "→" in line)
+    assert sample.startswith(f"    {source}\n  → ")
+    assert run.model.training
