@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from additions.interchange.piece_vocabulary import PieceVocabulary
 from minitf.data.batches import Batches
-from minitf.data.piece_vocabulary import PieceVocabulary
 from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoint_store import CheckpointStore
