@@ -35,6 +35,10 @@ class Recomputable:
     narrow: tuple[int, ...] = ()  # places in `saved` of activations, which may be kept in 16 bits
     factors_alone = False  # whether they are read as factors of products and by their sign alone, so if rounded, too
     kernels: Any
+    backend: Any
+    _saved: Any
+    recompute_depth: int
+    packed_output: Any
 
     @property
     def saved_factors(self) -> tuple[Any, ...]:
@@ -119,7 +123,7 @@ class RecomputedOutputs(Observer):
 
     def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         for edge in op._edges if self.some else ():
-            if isinstance(edge, Op) and getattr(edge, "recompute_depth", 0):
+            if isinstance(edge, Op) and getattr(edge, "recompute_depth", None):
                 _keep_less_of_inputs(op, inputs)
                 break
         if isinstance(op, Recomputable) and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
@@ -133,7 +137,7 @@ class RecomputedOutputs(Observer):
 def _keep_less_of_inputs(op: Any, inputs: Sequence[Any]) -> None:
     for x, edge in zip(inputs, op._edges, strict=True):
         if 0 < getattr(edge, "recompute_depth", 0) < LONGEST:
-            if isinstance(op, VIEWS):
+            if type(op) in VIEWS:
                 op.recompute_depth = edge.recompute_depth + 1
             if isinstance(op._saved, tuple):
                 saved = [_output_of(edge) if a is x.data else a for a in op._saved]
@@ -176,5 +180,5 @@ def _narrow_output(maker: Any, a: Array, kernels: Any) -> NarrowArray:
     found = _packed_output(maker)
     if type(found) is not NarrowArray or safety.last_change(a) > found.since:
         found = NarrowArray(a, kernels)
-        maker.packed_output = weakref.ref(found)  # type: ignore[attr-defined]
+        maker.packed_output = weakref.ref(found)
     return found

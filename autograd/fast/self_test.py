@@ -57,7 +57,8 @@ class _Arrays:
 
     def __init__(self, gpu: Any, dtype: Any, wide: Any):
         self.gpu, self.dtype, self.rng = gpu, dtype, np.random.default_rng(0)
-        self.result, self.wide = (None, None) if gpu is None else (dtype, np.dtype(wide))  # None: float64
+        self.result: Any = None if gpu is None else dtype  # types of results; None: float64
+        self.wide: Any = None if gpu is None else np.dtype(wide)
         self._wide = wide
 
     def __call__(self, *shape: int, wide: bool = False) -> Array:
