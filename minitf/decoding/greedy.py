@@ -1,15 +1,15 @@
-"""Greedy search, and the walk that chooses token by token, which sampling and scoring share with it."""
+"""Greedy search and the scores of given targets: one token is chosen after the other, as in sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
-from minitf.decoding.candidates import dead_end, finder_of, most_probable_next
+from minitf.decoding.candidates import dead_end, finder_of, log_probabilities_of, most_probable_next
 from minitf.decoding.decoder import IncrementalState
 from minitf.decoding.search import (
     BeamSearchConfig,
@@ -79,3 +79,26 @@ def walk(model: Model, source: Array, limits: Array, choose: Choice) -> list[tup
                 reorder(state, going_on, rows_before=len(alive))
             alive, newest = alive[going_on], newest[going_on]
     return list(zip(tokens, log_probabilities, strict=True))
+
+
+def score_targets(model: Model, source: Array, targets: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Return log P of every token of given targets, given the source and the tokens before it.
+
+    Targets are decoded step by step as in search, so that a translation has the log-probability that search found.
+
+    Shapes: source [B, S] token ids with EOS, padded with PAD; targets B lists of token ids, EOS among them if it counts
+    """
+    if len(targets) != len(source):
+        raise ValueError(f"{len(targets)} targets for {len(source)} sentences; give one for each")
+    empty = [sentence for sentence, target in enumerate(targets) if not len(target)]
+    if empty:
+        raise ValueError(f"target {empty[0]} has no token; give it at least EOS={EOS}")
+
+    decoder = decoder_of(model)
+
+    def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
+        given = np.array([targets[sentence][position - 1] for sentence in sentences])
+        return given, log_probabilities_of(logits, given, position, sentences, finder_of(decoder))
+
+    walks = walk(decoder, source, np.array([len(target) for target in targets]), choose)
+    return [gained for _, gained in walks]

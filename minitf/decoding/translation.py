@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 
 Ids = tuple[int, ...]
 
@@ -23,9 +22,3 @@ class Translation:
     """Source and target tokens of each piece of the line, without the end tokens; one piece of nearly every line."""
     token_log_probabilities: tuple[float, ...] | None = None
     """log P of each target token of a translation given to `score`, the end tokens of pieces included."""
-
-    def _repr_html_(self) -> str:
-        """Return the text and its score for notebooks."""
-        cut = "" if self.finished else ", cut at the length limit"
-        numbers = f"score {self.score:.4f}, log P {self.log_probability:.4f}{cut}"
-        return f"<p>{escape(self.text)}<br><small>{numbers}</small></p>"

@@ -14,8 +14,8 @@ import numpy as np
 from minitf.config.model import EOS
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.ensemble import Ensemble
+from minitf.decoding.greedy import score_targets
 from minitf.decoding.lines import LineTranslator, Plan, Settings, chunks_of_lines
-from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import hypothesis_of
 from minitf.decoding.translation import Ids, Translation
 from minitf.errors import UserError

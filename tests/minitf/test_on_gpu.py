@@ -16,9 +16,8 @@ from autograd.testing import Case, check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
-from minitf.decoding.greedy import greedy_search
+from minitf.decoding.greedy import greedy_search, score_targets
 from minitf.decoding.sampling import SamplingConfig, sample
-from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam

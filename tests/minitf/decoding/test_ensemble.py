@@ -5,9 +5,8 @@ import pytest
 
 from minitf.config.model import BOS, EOS
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.greedy import greedy_search
+from minitf.decoding.greedy import greedy_search, score_targets
 from minitf.decoding.sampling import SamplingConfig, sample
-from minitf.decoding.scoring import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.greedy import greedy_search
-from minitf.decoding.scoring import score_targets
+from minitf.decoding.greedy import greedy_search, score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.inference import InferenceTransformer
 from minitf.translation.attention_weights import alignments, attention_weights

@@ -536,9 +536,3 @@ def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(
     validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
     found = [(each.beam, each.alpha, each.beta, each.max_extra_length) for each in searches]
     assert found == [(3, 0.9, 0.5, 7), (1, 0.9, 0.5, 7)]
-
-
-def test_a_translation_in_a_notebook():
-    shown = Translation("a <b>", -0.25, -0.5, False)._repr_html_()
-    assert shown == "<p>a &lt;b&gt;<br><small>score -0.2500, log P -0.5000, cut at the length limit</small></p>"
-    assert "cut" not in Translation("", -0.25, -0.5, True)._repr_html_()
