@@ -228,7 +228,8 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
     lacking = {"norm": "pre", "embedding_norm": True, "source_eos": False}
     refuse_fields(learned.model, lacking, "Hugging Face's Marian", "use --format ctranslate2")
     outgoing, pad = _arranged(learned)
-    write_safetensors(folder / WEIGHTS_NAME, _exported(outgoing), {"format": "pt"})
+    arrays = _exported(outgoing)
+    write_safetensors(folder / WEIGHTS_NAME, arrays, {"format": "pt"})
     for name, value in _configs(outgoing, pad).items():
         write_text(folder / name, json_text(value))
     names = {side: {name: index for index, name in enumerate(outgoing.names(side))} for side in ("source", "target")}
@@ -241,6 +242,16 @@ def write_huggingface(learned: LearnedModel, folder: Path) -> list[str]:
             "its vocabulary is not a sentencepiece model, so Hugging Face's tokenizer cannot segment text for it"
         )
     notes += penalty_notes(learned.config, "Hugging Face's search")
+    if learned.model.decoder_start == "eos" or starts_with_embedding(learned) or not outgoing.is_shared:
+        notes.append(
+            "CTranslate2's converter of transformers models starts every decoder with a zero vector and reads one "
+            "vocabulary, and this model needs others; use --format ctranslate2 for CTranslate2"
+        )
+    if any(name in POSITIONS for name in arrays):
+        notes.append(
+            "its positions are not those that Hugging Face's class computes: the class reads them from "
+            "model.safetensors, and its save_pretrained leaves them out; keep this file"
+        )
     if learned.model.norm_epsilon != NORM_EPSILON:
         notes.append(
             f"Hugging Face's class adds {NORM_EPSILON} to variances, the run {learned.model.norm_epsilon}, so that its "

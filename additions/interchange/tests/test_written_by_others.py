@@ -73,6 +73,21 @@ def test_export_to_hugging_face_says_how_long_translations_may_be_and_has_no_bia
     assert not read_foreign(tmp_path / "model").config.model.output_bias
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [({"decoder_start": "bos"}, "zero vector"), ({"decoder_start": "eos"}, "zero vector"), ({}, None),
+     ({"share_embeddings": "none", "shared": False}, "one vocabulary"),
+     ({"positions": "sinusoidal-concatenated"}, "save_pretrained leaves them out"),
+     ({"positions": "learned", "max_positions": 70}, "save_pretrained leaves them out")],
+)  # fmt: skip
+def test_export_to_hugging_face_says_what_programs_behind_it_would_get_wrong(fields, said, tmp_path):
+    learned = learned_model(norm_epsilon=1e-5, **{"decoder_start": "zero", **fields})
+    learned = replace(learned, config=replace(learned.config, beta=0.0))
+    notes = write_foreign(learned, tmp_path / "model", "huggingface")
+    about = [note for note in notes if "zero vector" in note or "save_pretrained" in note]
+    assert [said in note for note in about] == [True] * (said is not None)
+
+
 @pytest.mark.parametrize("name", ["huggingface", "ctranslate2-int8"])
 def test_commands_take_the_folder_as_they_take_a_run(name, tmp_path, capfd):
     """Translating, scoring, ensembles, attention, packing; what needs a run says what to do."""
