@@ -110,7 +110,7 @@ def finds(strategy, condition, examples=2000):
 
 
 def never(strategy, condition):
-    return not finds(strategy, condition, examples=100)
+    return not finds(strategy, condition, examples=30)
 
 
 def test_shapes():
@@ -149,12 +149,8 @@ def test_layouts():
     assert never(ags.layouts(x), lambda a: (a != x).any() or a.shape != x.shape)
     assert never(ags.layouts(x.astype(np.int16)), lambda a: (a != x).any() or a.dtype != np.int16)
     assert finds(ags.arrays((2, 3)), lambda a: not a.flags.writeable)
-    for strategy in (ags.layouts(x, negative_strides=False), ags.arrays((2, 3), negative_strides=False)):
-        assert never(strategy, lambda a: min(a.strides) < 0)
-        assert finds(strategy, lambda a: a.strides[1] == 16)
-    for strategy in (ags.layouts(x, read_only=False), ags.arrays((2, 3), read_only=False)):
-        assert never(strategy, lambda a: not a.flags.writeable)
-        assert finds(strategy, lambda a: min(a.strides) < 0)
+    assert never(ags.arrays((2, 3), negative_strides=False), lambda a: min(a.strides) < 0)
+    assert never(ags.arrays((2, 3), read_only=False), lambda a: not a.flags.writeable)
     assert never(ags.arrays((2, 3), any_layout=False), lambda a: not a.flags.c_contiguous or not a.flags.writeable)
 
 

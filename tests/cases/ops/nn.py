@@ -75,23 +75,6 @@ def _(rng):
     )  # fmt: skip
 
 
-def _embedding_with_positions(name: str, p: float) -> None:
-    @register("ScaledEmbedding", name)
-    def embedding_with_positions(rng):
-        where = draw.indices(rng, (2, 3), 4)
-        function, plain = same_masks(
-            rng,
-            lambda w, rows: ag.fast.scaled_embedding(where, w, scale=1.5, positions=rows, p=p),
-            lambda w, rows: plain_dropout(ag.matmul(np.eye(4)[where], w) * 1.5 + rows, p),
-        )
-        peer = None if p else lambda w, rows: _torch_embedding(w, where, 1.5, rows)
-        return Example(function, [draw.uniform(rng, (4, 5)), draw.uniform(rng, (3, 5))], plain, peer)
-
-
-_embedding_with_positions("positions", 0.0)
-_embedding_with_positions("positions and dropout", 0.4)
-
-
 @register("Embedding", "rows at indices that repeat")
 def _(rng):
     rows = int(rng.integers(1, 5))

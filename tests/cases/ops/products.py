@@ -48,11 +48,6 @@ def _(rng):
     return Example(lambda x: x @ x + x.T @ x, [draw.uniform(rng, (3, 3))], torch=lambda x: x @ x + x.T @ x)
 
 
-@register("Matmul", "over no element")
-def _(rng):
-    return Example(ag.matmul, [draw.uniform(rng, (2, 0)), draw.uniform(rng, (0, 3))], torch=_torch_matmul)
-
-
 @register("Matmul", "oracle: einsum")
 def _(rng):
     return Example(
@@ -194,11 +189,6 @@ def _einsum(rng: draw.Rng, subscripts: str, sides: Sequence[int]) -> Example:
     )  # fmt: skip
 
 
-@register("Einsum", "many subscripts")
-def _(rng):
-    return _einsum(rng, _EINSUMS[rng.integers(len(_EINSUMS))], rng.integers(1, 5, len(_LABELS)).tolist())
-
-
 def _einsum_of(subscripts: str) -> None:
     """Axes of at least two elements: sums, diagonals and repetitions of one element hide mistakes."""
 
@@ -227,12 +217,4 @@ def _(rng):
     return Example(
         lambda a, b: ag.einsum("ij,ij->i", a, b), [draw.uniform(rng, (3, 1)), draw.uniform(rng, (3, 4))],
         lambda a, b: ag.sum(a * b, 1),
-    )  # fmt: skip
-
-
-@register("Einsum", "oracle: attention scores")
-def _(rng):
-    return Example(
-        lambda q, k: ag.einsum("bqd,bkd->bqk", q, k), [draw.uniform(rng, (2, 3, 4)), draw.uniform(rng, (2, 2, 4))],
-        lambda q, k: q @ k.swapaxes(-1, -2), lambda q, k: torch.einsum("bqd,bkd->bqk", q, k),
     )  # fmt: skip
