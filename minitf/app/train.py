@@ -7,6 +7,7 @@ Imports are deferred in functions: `--help` and invalid flags need no NumPy, one
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -15,7 +16,16 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values, set_values
+from minitf.app.command_line import (
+    SECTIONS,
+    absolute,
+    build_parser,
+    changed,
+    converter,
+    flags_of,
+    given_values,
+    set_values,
+)
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.devices import parse_devices
 from minitf.config.options import shown
@@ -112,15 +122,14 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
 
     Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
-    tasks = [task for task in registered_tasks() if any(word.startswith(f"--{task}.") for word in argv)]
-    tasks += [preset.config.task for name, preset in presets_of_tasks().items() if {name, f"--preset={name}"} & {*argv}]
+    tasks = tasks_of(argv)
     parser = build_parser(
         RunConfig,
         f"{shell_command('train')} [flags]",
         "Train a Transformer to translate; without flags, a tiny model on the built-in corpus.",
         shell_command("train"),
         PRESETS[DEFAULT_PRESET],
-        tasks := list(dict.fromkeys(tasks)),
+        tasks,
     )
     parser.group("Run").add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.group("Run").add_argument(
@@ -151,6 +160,16 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         given = with_values_of_model(given)
     config = changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
     return TrainArguments(config, None, quiet)
+
+
+def tasks_of(argv: Sequence[str]) -> list[str]:
+    """Return the tasks of additions that a command line names: by a flag such as `--parsing.trees`, or by a preset."""
+    words = {word.removeprefix("--preset=") for word in argv}
+    sections = {word[2:].partition(".")[0] for word in argv if re.match(r"--[a-z]+\.", word)} - SECTIONS.keys()
+    if not sections and words <= {*argv} - {"--preset"}:  # looking for additions takes 30 ms
+        return []
+    sections |= {preset.config.task for name, preset in presets_of_tasks().items() if name in words}
+    return [task for task in registered_tasks() if task in sections]
 
 
 def changeable() -> list[str]:
