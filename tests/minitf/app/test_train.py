@@ -17,7 +17,8 @@ from autograd.fast import cpu_kernels, numpy_products
 from autograd.fast import threads as of_kernels
 from minitf.app import translate
 from minitf.config import presets
-from minitf.run import resume, start
+from minitf.run import start
+from minitf.run import texts as run_texts
 from minitf.storage import checkpoints
 from minitf.storage.log import read_log
 from minitf.storage.run_directory import load_config
@@ -28,7 +29,7 @@ from minitf.training.state import CLOCK_KEYS
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
-from tests.helpers.runs import call, differences, fingerprint, flip, write_corpus
+from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
 pytestmark = pytest.mark.heavy
 
@@ -247,17 +248,6 @@ def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monke
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     assert call(["--resume", "elsewhere", "--max-steps", "13"]) == 0
     same_as_reference(ground, moved)
-
-
-def test_damaged_weights_of_the_best_validation_are_told(ground, copy, capsys):
-    best = checkpoints.Checkpoints(copy / "checkpoints").best_path(state_of(copy, 9)["best_step"])
-    flip(best, best.stat().st_size - 1, 0)
-    assert call(["--resume", str(copy), "--max-steps", "10"]) == 0
-    assert f"warning: the checkpoint {best} is damaged" in capsys.readouterr().err
-    assert not best.exists()
-    assert best.with_name(best.name + ".damaged").exists()
-    call(["--resume", str(copy)])
-    assert "warning: the checkpoint" not in capsys.readouterr().err
 
 
 # ---- Ends --------------------------------------------------------------------------------------------------------
@@ -496,14 +486,14 @@ def test_a_validation_is_interrupted_and_made_up_for(ground, tmp_path, monkeypat
 
 @parametrize_some(
     "place",
-    [start.load_or_train_vocabulary, start.prepare_split, resume.restore, start.check_texts],
+    [run_texts.load_or_train_vocabulary, run_texts.prepare_split, start.restore, run_texts.check_texts],
     keep=(0, 2),
     ids=lambda f: f.__name__,
 )
 def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch, capfd, place):
     run = tmp_path / "run"
     new, resumed = [*ground.flags, "--output", str(run)], ["--resume", str(run)]
-    resumes = place is resume.restore
+    resumes = place is start.restore
     if resumes:
         call([*new, "--max-steps", "4"])
         capfd.readouterr()
