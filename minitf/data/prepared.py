@@ -61,7 +61,7 @@ class PreparedCorpus:
         about = read_description(folder)
         if (about["vocabulary"], about["max_length"]) != (vocabulary.fingerprint(), max_length):
             raise UserError(
-                f"{folder} contains token ids for another vocabulary or max_length; restore the text to make new ones"
+                f"{folder} contains token ids for another vocabulary or max_length; restore that vocabulary"
             )
         arrays = [_map(folder / name, *shape, about["sha256"].get(name)) for name, shape in _files(about).items()]
         source, target = Sentences(*arrays[:2]), Sentences(*arrays[2:])

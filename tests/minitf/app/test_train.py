@@ -234,8 +234,8 @@ def test_plain_parts_alone(ground, tmp_path, monkeypatch, capfd):
     source.write_text("a big red cat\nthe dog\n", encoding="utf-8")
     found = []
     capfd.readouterr()
-    for more in ([], ["--plain"], ["--plain", str(tmp_path / "fast")]):
-        translate.main([str(tmp_path / "plain"), "--input", str(source), *more])
+    for more in ([], ["--plain"], [str(tmp_path / "fast"), "--plain"]):
+        translate.main([str(tmp_path / "plain"), *more, "--input", str(source)])
         found.append(capfd.readouterr().out)
     assert found[0] == found[1]
     assert call(["--resume", str(tmp_path / "fast"), "--plain", "--max-steps", "5"]) == 0
@@ -674,21 +674,6 @@ def test_other_places(ground, copy, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_data_that_has_changed_is_not_resumed_on(ground, texts, tmp_path, capsys):
-    folder, flags = texts
-    run = tmp_path / "run"
-    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "4"]) == 0
-    for name, words in (("train.en", "training text"), ("valid.en", "validation text"), ("test.en", "test text")):
-        before = (folder / name).read_bytes()
-        (folder / name).write_bytes(before.replace(b"cat", b"dog", 1))
-        capsys.readouterr()
-        status = call(["--resume", str(run), "--max-steps", "6"])
-        assert_one_error(status, capsys.readouterr().err, folder / name, words, "its content differs")
-        (folder / name).write_bytes(before)
-    assert call(["--resume", str(run), "--max-steps", "13"]) == 0
-    same_as_reference(ground, run)
-
-
 def test_another_vocabulary_is_refused_by_training_and_translation(ground, copy, tmp_path, capfd):
     """As large as the right one, so that every shape fits."""
     (tmp_path / "other").mkdir()
@@ -699,7 +684,7 @@ def test_another_vocabulary_is_refused_by_training_and_translation(ground, copy,
     shutil.copy(tmp_path / "run" / "vocabulary.model", copy / "vocabulary.model")
     capfd.readouterr()
     status = call(["--resume", str(copy)])
-    assert_one_error(status, capfd.readouterr().err, "vocabulary.model has changed; restore")
+    assert_one_error(status, capfd.readouterr().err, "token ids for another vocabulary")
     status = run_command(translate.main, [str(copy), "--input", str(tmp_path / "other" / "test.en")])
     assert_one_error(status, capfd.readouterr().err, "vocabulary.model is not the vocabulary that", "step-00000009")
 
