@@ -1,9 +1,10 @@
 """Take runs across to transformers, CTranslate2 and Marian, and back, and write a table of what arrived.
 
-Run: python studies/crossings.py --work FOLDER [--output TABLE.md]
+Run: python studies/recipes/crossings.py --work FOLDER [--page docs/models.md]
 
 FOLDER gets an environment with the newest release of each program, and four small runs trained on the built-in corpus;
-what is there already is used. Each row of the table says how many of 50 translations are equal, and the largest
+what is there already is used. Each row of the table says how many of 50 translations are equal, how many of the others
+have a better quotient of log-probability and length penalty in the second program than in the first, and the largest
 difference of the log-probability of an equal one.
 """
 
@@ -20,23 +21,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+import resumable  # first: it finds minitf without an installation
+
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("transformers", "ctranslate2", "pymarian", "sentencepiece", "safetensors", "torch", "numpy")
 TRAINING = [
-    "--model.layers", "2", "--max-steps", "400", "--optimizer.decay-steps", "400", "--optimizer.peak-learning-rate",
-    "0.0045", "--valid-every", "200", "--save-every", "200", "--quiet",
+    "--model.layers", "2", "--model.d-model", "64", "--model.d-ff", "128", "--model.heads", "4", "--max-steps", "500",
+    "--max-tokens-per-batch", "1024", "--optimizer.decay-steps", "500", "--optimizer.peak-learning-rate", "0.008",
+    "--optimizer.warmup-steps", "100", "--valid-every", "500", "--save-every", "500", "--average-checkpoints", "1",
+    "--vocab-size", "1000", "--quiet",
 ]  # fmt: skip
-RUNS: dict[str, dict[str, Any]] = {
-    "tied": {},
-    "untied": {"model.share_embeddings": "none", "model.activation": "silu"},
-    "pre-norm": {"model.norm": "pre", "model.share_embeddings": "target-output"},
-    "marian": {
-        "model.decoder_start": "zero",
-        "model.positions": "sinusoidal-concatenated",
-        "model.activation": "silu",
-    },
-}
-"""The fields in which each run differs from the demo's, which is tied, with ReLU and post-norm."""
+RUNS = {
+    "tied": (),
+    "untied": ("--set", "model.share_embeddings=none", "--set", "model.activation=silu"),
+    "pre-norm": ("--model.norm", "pre", "--set", "model.share_embeddings=target-output"),
+    "marian": (
+        "--set", "model.decoder_start=zero", "--set", "model.activation=silu", "--model.positions",
+        "sinusoidal-concatenated",
+    ),
+}  # fmt: skip
+"""The flags by which each run differs from the demo's, which is tied, with ReLU and post-norm."""
 SEARCHES = ((1, 1.0), (4, 0.6), (4, 1.0), (4, 0.8))
 """Beam, and the exponent p of the length in the penalty."""
 TYPES = ("float32", "float16", "int16", "int8", "int8_float16")
@@ -48,6 +52,8 @@ class Found(NamedTuple):
 
     text: str
     log_probability: float
+    length: int
+    """Tokens, the end token counted."""
 
 
 class Row(NamedTuple):
@@ -57,14 +63,22 @@ class Row(NamedTuple):
     run: str
     search: str
     equal: int
+    better: int
     difference: float
 
 
-def row(crossing: str, run: str, search: str, ours: list[Found], theirs: list[Found]) -> Row:
+def row(crossing: str, run: str, search: tuple[int, float], ours: list[Found], theirs: list[Found]) -> Row:
     """Compare two programs' translations of the same lines."""
-    pairs = [pair for pair in zip(ours, theirs, strict=True) if pair[0].text == pair[1].text]
-    difference = max((abs(a.log_probability - b.log_probability) for a, b in pairs), default=float("nan"))
-    return Row(crossing, run, search, len(pairs), difference)
+    pairs = list(zip(ours, theirs, strict=True))
+    equal = [abs(a.log_probability - b.log_probability) for a, b in pairs if a.text == b.text]
+    quotients = [
+        [each.log_probability / each.length ** search[1] for each in pair]
+        for pair in pairs
+        if pair[0].text != pair[1].text
+    ]
+    better = sum(theirs > ours + 1e-4 for ours, theirs in quotients)
+    said = "greedy" if search[0] == 1 else f"beam {search[0]}, length^{search[1]:g}"
+    return Row(crossing, run, said, len(equal), better, max(equal, default=float("nan")))
 
 
 # ---- The programs ------------------------------------------------------------------------------------------------
@@ -76,7 +90,8 @@ def ours(path: Path, lines: list[str], beam: int, penalty: float) -> list[Found]
 
     translator = Translator.load(path, warn=lambda message: None)
     found = translator.translate_nbest(lines, beam=beam, alpha=penalty, beta=0.0, n_best=1)
-    return [Found(best.text, best.log_probability) for (best,) in found]
+    lengths = [sum(len(target) for _, target in best.parts) + 1 for (best,) in found]
+    return [Found(best.text, best.log_probability, n) for (best,), n in zip(found, lengths, strict=True)]
 
 
 def huggingface(folder: Path, lines: list[str], beam: int, penalty: float) -> list[Found]:
@@ -84,22 +99,19 @@ def huggingface(folder: Path, lines: list[str], beam: int, penalty: float) -> li
     import torch
     import transformers
 
+    torch.set_num_threads(1)
     model = transformers.MarianMTModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     batch = tokenizer(lines, return_tensors="pt", padding=True)
-    found = []
     with torch.no_grad():
-        for ids in model.generate(**batch, num_beams=beam, length_penalty=penalty).tolist():
-            end = ids.index(0, 1) + 1 if 0 in ids[1:] else len(ids)
-            found.append(ids[:end])
-        results = []
-        for line, ids in zip(lines, found, strict=True):
-            logits = model(
-                **tokenizer([line], return_tensors="pt"), decoder_input_ids=torch.tensor([ids[:-1]])
-            ).logits.double()
-            each = logits.log_softmax(-1)[0].gather(1, torch.tensor(ids[1:])[:, None])
-            results.append(Found(tokenizer.decode(ids, skip_special_tokens=True), each.sum().item()))
-    return results
+        ids = model.generate(**batch, num_beams=beam, length_penalty=penalty)
+        logits = model(**batch, decoder_input_ids=ids[:, :-1]).logits.double()
+    each = logits.log_softmax(-1).gather(2, ids[:, 1:, None])[..., 0]
+    after_end = (ids[:, 1:] == 0).cumsum(1) - (ids[:, 1:] == 0).int() > 0
+    totals = each.masked_fill(after_end, 0.0).sum(1).tolist()
+    texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    lengths = (~after_end).sum(1).tolist()
+    return [Found(*each) for each in zip(texts, totals, lengths, strict=True)]
 
 
 def ctranslate2(folder: Path, lines: list[str], beam: int, penalty: float, kind: str = "float32") -> list[Found]:
@@ -110,7 +122,7 @@ def ctranslate2(folder: Path, lines: list[str], beam: int, penalty: float, kind:
     source, target = (
         sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm")) for side in ("source", "target")
     )
-    translator = program.Translator(str(folder), compute_type=kind)
+    translator = program.Translator(str(folder), compute_type=kind, intra_threads=1)
     pieces = [source.encode(line, out_type=str) for line in lines]
     search: dict[str, Any] = {"beam_size": beam, "length_penalty": penalty, "min_decoding_length": 0}
     results = translator.translate_batch(pieces, return_scores=True, max_decoding_length=100, **search)
@@ -118,7 +130,7 @@ def ctranslate2(folder: Path, lines: list[str], beam: int, penalty: float, kind:
     for each in results:
         tokens = each.hypotheses[0]
         total = each.scores[0] * (len(tokens) + 1) ** penalty
-        found.append(Found(" ".join(target.decode(tokens).split()), total))
+        found.append(Found(" ".join(target.decode(tokens).split()), total, len(tokens) + 1))
     return found
 
 
@@ -140,7 +152,7 @@ def marian(folder: Path, lines: list[str], beam: int, penalty: float) -> list[Fo
         number, text, features, _ = (part.strip() for part in line.split("|||"))
         tokens = text.split()
         total = float(features.split("=")[-1])
-        best.setdefault(int(number), Found(" ".join(target.decode(tokens).split()), total))
+        best.setdefault(int(number), Found(" ".join(target.decode(tokens).split()), total, len(tokens) + 1))
     return [best[number] for number in range(len(lines))]
 
 
@@ -156,16 +168,16 @@ def crossings(run: Path, work: Path, lines: list[str]) -> Iterator[Row]:
     expected = {search: ours(run, lines, *search) for search in SEARCHES}
     export_run(run, work / "ctranslate2", "ctranslate2", None)
     for search, before in expected.items():
-        yield row("minitf → CTranslate2", name, said(search), before, ctranslate2(work / "ctranslate2", lines, *search))
-    yield row("minitf → CTranslate2 → minitf", name, said((4, 0.6)), expected[4, 0.6],
+        yield row("minitf → CTranslate2", name, search, before, ctranslate2(work / "ctranslate2", lines, *search))
+    yield row("minitf → CTranslate2 → minitf", name, (4, 0.6), expected[4, 0.6],
               ours(work / "ctranslate2", lines, 4, 0.6))  # fmt: skip
     if name != "pre-norm":
         yield from of_huggingface(run, work, lines, expected)
     if name == "marian":
         export_run(run, work / "marian", "marian", None)
         for search, before in expected.items():
-            yield row("minitf → Marian", name, said(search), before, marian(work / "marian", lines, *search))
-        yield row("minitf → Marian → minitf", name, said((4, 0.6)), expected[4, 0.6],
+            yield row("minitf → Marian", name, search, before, marian(work / "marian", lines, *search))
+        yield row("minitf → Marian → minitf", name, (4, 0.6), expected[4, 0.6],
                   ours(work / "marian", lines, 4, 0.6))  # fmt: skip
 
 
@@ -181,11 +193,11 @@ def of_huggingface(
     folder, again = work / "huggingface", work / "saved again"
     export_run(run, folder, "huggingface", None)
     for search, before in expected.items():
-        yield row("minitf → transformers", run.name, said(search), before, huggingface(folder, lines, *search))
+        yield row("minitf → transformers", run.name, search, before, huggingface(folder, lines, *search))
     transformers.MarianMTModel.from_pretrained(folder).save_pretrained(again)
     for file in ("vocab.json", "source.spm", "target.spm", "tokenizer_config.json"):
         shutil.copy(folder / file, again / file)
-    yield row("minitf → transformers, saved there → minitf", run.name, said((4, 0.6)), expected[4, 0.6],
+    yield row("minitf → transformers, saved there → minitf", run.name, (4, 0.6), expected[4, 0.6],
               ours(again, lines, 4, 0.6))  # fmt: skip
     for kind in TYPES if run.name == "marian" else ():
         converted = work / f"converted {kind}"
@@ -193,14 +205,9 @@ def of_huggingface(
         converter.convert(converted, quantization=kind)
         theirs = ctranslate2(converted, lines, 4, 0.6)
         crossing = f"transformers → CTranslate2's converter, {kind} → minitf, against CTranslate2"
-        yield row(crossing, run.name, said((4, 0.6)), ours(converted, lines, 4, 0.6), theirs)
+        yield row(crossing, run.name, (4, 0.6), theirs, ours(converted, lines, 4, 0.6))
         if kind == "float32":
-            yield row("transformers → CTranslate2's converter", run.name, said((4, 0.6)), expected[4, 0.6], theirs)
-
-
-def said(search: tuple[int, float]) -> str:
-    """A search in words."""
-    return "greedy" if search[0] == 1 else f"beam {search[0]}, length^{search[1]:g}"
+            yield row("transformers → CTranslate2's converter", run.name, (4, 0.6), expected[4, 0.6], theirs)
 
 
 # ---- The table ---------------------------------------------------------------------------------------------------
@@ -210,10 +217,9 @@ def table(rows: list[Row]) -> str:
     """The rows as Markdown, below the versions and the day."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PROGRAMS)
     head = f"{datetime.date.today():%d %B %Y}: {versions}.\n\n"
-    head += f"| crossing | run | search | equal of {LINES} | log-probability |\n|---|---|---|---|---|\n"
-    return head + "".join(
-        f"| {each.crossing} | {each.run} | {each.search} | {each.equal} | {each.difference:.1e} |\n" for each in rows
-    )
+    head += f"| crossing | run | search | equal of {LINES} | better there | log-probability |\n"
+    head += "|---|---|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(map(str, each[:-1]))} | {each.difference:.1e} |\n" for each in rows)
 
 
 def environment(folder: Path) -> Path:
@@ -229,7 +235,7 @@ def main() -> None:
     """Make what is missing, cross, write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--page", type=Path)
     given = parser.parse_args()
     python = environment(given.work / "env")
     if Path(sys.prefix).resolve() != (given.work / "env").resolve():
@@ -239,16 +245,16 @@ def main() -> None:
 
     lines = [source for source, _ in built_in_corpus(train_pairs=0, valid_pairs=0, test_pairs=LINES).test]
     rows = []
-    for name, fields in RUNS.items():
+    for name, flags in RUNS.items():
         run = given.work / "runs" / name
         if not (run / "test.hypotheses").exists():
-            train([*TRAINING, "--output", str(run)], fields)
+            train([*TRAINING, *flags, "--output", str(run)])
         for each in crossings(run, given.work / "crossed" / name, lines):
             print(*each, sep="\t", flush=True)
             rows.append(each)
     text = table(rows)
-    if given.output is not None:
-        given.output.write_text(text)
+    if given.page is not None:
+        resumable.write_within(given.page, "crossings.py", text)
     print(text)
 
 
