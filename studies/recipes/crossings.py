@@ -26,21 +26,17 @@ import resumable  # first: it finds minitf without an installation
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("transformers", "ctranslate2", "pymarian", "sentencepiece", "safetensors", "torch", "numpy")
 TRAINING = [
-    "--model.layers", "2", "--model.d-model", "64", "--model.d-ff", "128", "--model.heads", "4", "--max-steps", "500",
-    "--max-tokens-per-batch", "1024", "--optimizer.decay-steps", "500", "--optimizer.peak-learning-rate", "0.008",
-    "--optimizer.warmup-steps", "100", "--valid-every", "500", "--save-every", "500", "--average-checkpoints", "1",
-    "--vocab-size", "1000", "--quiet",
+    "--model.layers", "2", "--model.d-model", "64", "--model.d-ff", "128", "--model.heads", "4", "--max-steps", "400",
+    "--max-tokens-per-batch", "1024", "--optimizer.decay-steps", "400", "--optimizer.peak-learning-rate", "0.008",
+    "--optimizer.warmup-steps", "100", "--valid-every", "400", "--save-every", "400", "--vocab-size", "1000", "--quiet",
 ]  # fmt: skip
 RUNS = {
     "tied": (),
-    "untied": ("--set", "model.share_embeddings=none", "--set", "model.activation=silu"),
-    "pre-norm": ("--model.norm", "pre", "--set", "model.share_embeddings=target-output"),
-    "marian": (
-        "--set", "model.decoder_start=zero", "--set", "model.activation=silu", "--model.positions",
-        "sinusoidal-concatenated",
-    ),
-}  # fmt: skip
-"""The flags by which each run differs from the demo's, which is tied, with ReLU and post-norm."""
+    "untied": ("model.share_embeddings=none", "model.activation=silu"),
+    "pre-norm": ("model.norm=pre", "model.share_embeddings=target-output"),
+    "marian": ("model.decoder_start=zero", "model.activation=silu", "model.positions=sinusoidal-concatenated"),
+}
+"""The fields in which each run differs from the demo's, which is tied, with ReLU and post-norm."""
 SEARCHES = ((1, 1.0), (4, 0.6), (4, 1.0), (4, 0.8))
 """Beam, and the exponent p of the length in the penalty."""
 TYPES = ("float32", "float16", "int16", "int8", "int8_float16")
@@ -241,14 +237,22 @@ def main() -> None:
     if Path(sys.prefix).resolve() != (given.work / "env").resolve():
         os.execv(python, [str(python), __file__, *sys.argv[1:]])
     from minitf.app.train import main as train
-    from minitf.corpora.built_in import built_in_corpus
+    from minitf.corpora.built_in import built_in_corpus, write_corpus
 
-    lines = [source for source, _ in built_in_corpus(train_pairs=0, valid_pairs=0, test_pairs=LINES).test]
+    corpus, texts = built_in_corpus(valid_pairs=100, test_pairs=LINES), given.work / "corpus"
+    lines = [source for source, _ in corpus.test]
+    if not texts.exists():
+        write_corpus(texts, corpus)
+    sets = [
+        word
+        for name in ("train", "valid")
+        for word in (f"--{name}", *(str(texts / f"{name}.{side}") for side in ("en", "de")))
+    ]
     rows = []
-    for name, flags in RUNS.items():
+    for name, fields in RUNS.items():
         run = given.work / "runs" / name
-        if not (run / "test.hypotheses").exists():
-            train([*TRAINING, *flags, "--output", str(run)])
+        if not list(run.glob("checkpoints/step-*")):
+            train([*TRAINING, *sets, *(word for each in fields for word in ("--set", each)), "--output", str(run)])
         for each in crossings(run, given.work / "crossed" / name, lines):
             print(*each, sep="\t", flush=True)
             rows.append(each)
