@@ -67,6 +67,12 @@ def test_linear_shape_errors(x, weight, bias, message):
         ag.linear(leaf(x), leaf(weight), None if bias is None else leaf(bias))
 
 
+def test_flops_of_linear():
+    """2 · rows · in · out and rows · out for the bias; backward, twice the products and once the bias."""
+    y = ag.linear(leaf((5, 3)), leaf((4, 3)), leaf((4,)))
+    assert y.op.flops([(5, 3), (4, 3), (4,)], [(5, 4)]) == (2 * 5 * 3 * 4 + 5 * 4, 2 * 2 * 5 * 3 * 4 + 5 * 4)
+
+
 # ---- einsum ----
 
 
