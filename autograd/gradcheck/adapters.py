@@ -239,14 +239,14 @@ def _array(y: Any) -> Array:
     return y.detach().resolve_conj().resolve_neg().numpy()
 
 
-def array_of_torch(x: Any, position: int | str) -> Any:
-    """Return the float64 array of a PyTorch tensor; other tensors, and what is no tensor of PyTorch, as they are.
+def array_of_torch(x: Any, position: int | str, precision: str = "float64") -> Any:
+    """Return the array of a PyTorch tensor; other tensors, and what is no tensor of PyTorch, as they are.
 
     Raises: TypeError for floating-point numbers of less precision
     """
     if not is_torch(x) or not x.is_floating_point():
         return x
-    if x.element_size() < 8:
+    if x.element_size() < np.dtype(precision).itemsize:
         raise TypeError(
             f"{f'input {position}' if isinstance(position, int) else position} is {x.dtype}, in which small "
             "differences are lost to rounding: pass "

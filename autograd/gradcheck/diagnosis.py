@@ -27,6 +27,7 @@ class Evidence:
 
     arrays: inputs and output by name; at: the input itself
     others: returns the right Jacobians [M, n_k] of the same output by the other inputs, by name
+    noise: a bound on the error of the right Jacobian
     outputs: the analytic and the right Jacobian of each output by this input, where there are several; output: which of
         them this one is
     """
@@ -41,6 +42,7 @@ class Evidence:
     complete: bool = True
     outputs: tuple[tuple[Array, Array], ...] = ()
     output: int = 0
+    noise: float = 0.0
 
     @property
     def off(self) -> Array:
@@ -62,7 +64,7 @@ class Evidence:
 
     def zero(self, values: Array) -> Array:
         """Mask of derivatives that are 0 up to rounding."""
-        return abs(values) <= 1e-7 * abs(self.numerical).max(initial=0.0)
+        return abs(values) <= max(1e-7 * abs(self.numerical).max(initial=0.0), self.noise)
 
     def where(self, axis: int) -> str:
         """Return the name of an axis of `both`."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -68,25 +69,34 @@ class CheckedFunction:
     objects, so that a func which closes over them (over a model's parameters) sees every change made here.
 
     parameter_names: of the last inputs, if messages are to call them so
+    precision: "float32" for inputs in float32, and outputs that may be
+    eps: the step of differences, if it is given
 
     Raises: TypeError or ValueError for inputs that cannot be checked, GradcheckError for such outputs
     """
 
-    def __init__(self, func: Callable[..., Any], inputs: Any, parameter_names: Sequence[str] = ()):
-        self.func = func
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        inputs: Any,
+        parameter_names: Sequence[str] = (),
+        precision: str = "float64",
+        eps: float | None = None,
+    ):
+        self.func, self.precision, self.eps = func, precision, eps
+        self.narrow = precision == "float32"
+        self.rounding = float(np.finfo(precision).eps)  # of the outputs, relative to their size
         self.arguments = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)
         self.parameter_names = list(parameter_names)
-        if hasattr(func, "with_parameters"):  # the module of from_torch
+        if hasattr(func, "with_parameters"):  # the module of from_torch, the layer of from_pair
             self.func, parameters = func.with_parameters
             self.parameter_names = [f"the parameter {name!r}" for name in parameters]
-            self.arguments += [
-                array_of_torch(p, name) for p, name in zip(parameters.values(), self.parameter_names, strict=True)
-            ]
-        chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments)
-        self.arguments = [
-            x if chosen and is_torch(x) and not x.requires_grad else array_of_torch(x, i)
-            for i, x in enumerate(self.arguments)
-        ]
+            self.arguments += parameters.values()
+        given = len(self.arguments) - len(self.parameter_names)
+        chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments[:given])
+        for i, x in enumerate(self.arguments):
+            if not (chosen and is_torch(x) and not x.requires_grad):
+                self.arguments[i] = array_of_torch(x, i if i < given else self.parameter_names[i - given], precision)
         first = {id(x): i for i, x in reversed(list(enumerate(self.arguments)))}
         self.positions = [
             i
@@ -98,12 +108,13 @@ class CheckedFunction:
                 "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
             )
         for i in self.positions:
-            _check_input(i, self.arguments[i])
+            _check_input(i, self.arguments[i], precision)
             if not isinstance(self.arguments[i], Tensor):
                 self.arguments[i] = Tensor(self.arguments[i], requires_grad=True)
         self.tensors: list[Tensor] = [self.arguments[i] for i in self.positions]
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
-        self.points = [copy_with_layout(tensor.numpy()) for tensor in self.tensors]
+        self.points = [copy_with_layout(tensor.numpy(), precision) for tensor in self.tensors]
+        self._middle: Array | None = None
         self.outputs: list[int] = []  # positions of the differentiable outputs
         self.output_shapes: list[Shape] = []
         self.several = False
@@ -117,6 +128,28 @@ class CheckedFunction:
         for tensor, data in zip(self.tensors, self._callers_data, strict=True):
             tensor.data = data
         random.set_state(self._random_state)
+
+    @property
+    def step(self) -> float:
+        """The first step of differences, relative to x: about the cube root of the outputs' rounding, 1e-6 or more."""
+        return max(1e-6, self.rounding ** (1 / 3)) if self.rounding > 1e-14 else 1e-6
+
+    @property
+    def middle(self) -> Array:
+        """The output vector at the point."""
+        if self._middle is None:
+            self._middle = self.evaluate()
+        return self._middle
+
+    @contextmanager
+    def at(self, points: Sequence[Array]) -> Iterator[None]:
+        """Context manager: the function at another point."""
+        before = self.points, self._middle
+        self.points, self._middle = list(points), None
+        try:
+            yield
+        finally:
+            self.points, self._middle = before
 
     # ---- Forward ----
 
@@ -181,10 +214,11 @@ class CheckedFunction:
                 "no_grad() or an integer type), or does not use the inputs to differentiate"
             )
         for j in self.outputs:
-            if outputs[j].dtype.itemsize < 8:
+            if outputs[j].dtype.itemsize < np.dtype(self.precision).itemsize:
                 raise GradcheckError(
-                    f"output {j} is {outputs[j].dtype} for float64 inputs: rounding would hide the differences; "
-                    "find the cast (astype, an array made without dtype) and keep float64 while checking"
+                    f"output {j} is {outputs[j].dtype} for {self.precision} inputs: rounding would hide the "
+                    "differences; find the cast (astype, an array made without dtype) and keep float64 while checking, "
+                    'or check a function that computes in float32 with precision="float32"'
                 )
 
     def warn_of_others(self, outputs: Sequence[Tensor]) -> None:
@@ -257,7 +291,8 @@ class CheckedFunction:
         calls = len(cotangents) // len(self.outputs)
         count = len(outputs) // calls
         chosen = [outputs[k * count + j] for k in range(calls) for j in self.outputs]
-        pairs = [(y, c) for y, c in zip(chosen, cotangents, strict=True) if c is not None and y.requires_grad]
+        pairs = [(y, c if c.dtype == y.dtype else c.astype(y.dtype, order="K"))
+                 for y, c in zip(chosen, cotangents, strict=True) if c is not None and y.requires_grad]  # fmt: skip
         active = [tensor for tensor in self.tensors if tensor.requires_grad]
         last = _OpAtWork()
         try:
@@ -309,6 +344,12 @@ class CheckedFunction:
         elif inputs == 1:
             name = "the input"
         return name if place is None else name + _subscript(self.points[i].shape, place)
+
+    def element_at(self, place: int) -> tuple[int, int]:
+        """Return the input, and its element, that stand at a place of the vector of all inputs."""
+        ends = np.cumsum([x.size for x in self.points])
+        i = int(np.searchsorted(ends, place, side="right"))
+        return i, place - int(ends[i] - self.points[i].size)
 
     def output_name(self, row: int) -> str:
         """Return the output and the index that a row of the Jacobian belongs to."""
@@ -390,11 +431,12 @@ def _is_differentiated(x: Any) -> bool:
     return hasattr(x, "dtype") and hasattr(x, "shape") and getattr(x.dtype, "kind", "") == "f"
 
 
-def _check_input(position: int, x: Any) -> None:
-    if x.dtype != np.float64:
+def _check_input(position: int, x: Any, precision: str) -> None:
+    if x.dtype.itemsize < np.dtype(precision).itemsize:
         raise TypeError(
             f"input {position} is {x.dtype}, in which small differences are lost to rounding: pass "
-            "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64"
+            "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
+            'or precision="float32" for a function that computes in float32 alone'
         )
     if isinstance(x, Tensor) and x.op is not None:
         raise ValueError(

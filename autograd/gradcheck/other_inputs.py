@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError
-from autograd.gradcheck.variations import Line, size_of_outputs
+from autograd.gradcheck.jacobians import Elsewhere, size_of_outputs
+from autograd.gradcheck.numerical import size_of
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
 
@@ -213,7 +214,11 @@ class _Trials:
         Raises: GradcheckError for a wrong gradient
         """
         try:
-            other = CheckedFunction(self.function.func, list(self._arguments(changed)), self.function.parameter_names)
+            other = CheckedFunction(
+                self.function.func, list(self._arguments(changed)), self.function.parameter_names,
+                self.function.precision,
+            )  # fmt: skip
+            other.rounding = self.function.rounding
         except Exception:  # NaN, or another Tensor than the function takes
             return False
         with other:
@@ -238,15 +243,12 @@ class _Trials:
                 return False
             except Exception:
                 return False
-            line = Line(other, other.points, weights, gradients, self.atol, self.rtol, self.usual)
-            found = line.wrong_element(self.rng)
-            if found is None or (only_lost and line.reaches_unused(self.rng)):
+            least = [size_of(x) for x in other.points]
+            elsewhere = Elsewhere(other, weights, gradients, self.atol, self.rtol, self.usual, least)
+            found = elsewhere.wrong_element(self.rng, only_used=only_lost)
+            if found is None:
                 return True
-            i, place, analytic, numerical = found
-            raise GradcheckError(
-                f"the gradient is right for the given inputs, and wrong for {what}: for a random sum of the outputs by "
-                f"{other.input_name(i, place)}\n  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}"
-            )
+            raise elsewhere.report(f"the gradient is right for the given inputs, and wrong for {what}", found, self.rng)
 
 
 def _broadcastable(full: Shape) -> Iterator[Shape]:

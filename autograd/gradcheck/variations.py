@@ -15,7 +15,8 @@ import numpy as np
 from autograd import random
 from autograd.gradcheck.draw import arrange
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, NondifferentiableError, copy_with_layout
-from autograd.gradcheck.numerical import ROUNDING, measured_noise, narrow_down, weighted
+from autograd.gradcheck.jacobians import Elsewhere, size_of_outputs
+from autograd.gradcheck.numerical import size_of
 from autograd.tensor import Tensor
 
 Array = np.ndarray
@@ -24,13 +25,8 @@ Rng = np.random.Generator
 
 NOISE = 1e-9  # gradients below this may be rounding errors of 0
 SAME = 1e-7  # of the largest element, what another order of sums may change
-SLOPE = 1e-6  # likewise of a slope at another point, and what is known of the error of the differences
-FLOOR = 1e-9  # of the outputs: a slope may be what is left of terms that cancel
-STEP = 1e-6
-SMALL = 1e-2  # inputs that are all smaller are moved by STEP, besides by a part of their size
 FAR = 1000.0  # beyond what exp takes, for both signs
 HALF_ZERO = "the inputs, about half of them 0"
-SOME = 50  # elements that are moved alone, to see whether they are used
 TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
 
@@ -133,6 +129,31 @@ def _same(a: Array | None, b: Array | None) -> bool:
 
 
 # ---- Multiples of the incoming gradient ----
+
+
+def check_zero(function: CheckedFunction, right: Arrays) -> None:
+    """The gradients for an incoming gradient of zeros must be zeros."""
+    zeros = np.zeros(function.middle.size)
+    for i, (g, usual) in enumerate(zip(function.gradients(zeros), right, strict=True)):
+        wrong = ~(abs(g) <= NOISE)
+        if not wrong.any() or not np.isfinite(usual).all():
+            continue
+        if np.allclose(g, usual, rtol=1e-6, atol=0):
+            cause = "backward does not use the incoming gradient: it returns the same for every output"
+        else:
+            known = [(f"the values of {function.input_name(k)}", x) for k, x in enumerate(function.points)]
+            known += [("ones", np.ones(()))]
+            names = [name for name, x in known if x.size in (1, g.size) and
+                     np.allclose(g.reshape(-1), x.reshape(-1), rtol=1e-5, atol=1e-7)]  # fmt: skip
+            cause = (
+                f"it returns {names[0]}" if names else "something is added to the gradient that does not depend on it"
+            ) + ": backward starts from something else than zeros, or its result holds more than the gradient"
+        place = int(np.argmax(wrong))
+        raise GradcheckError(
+            f"wrong gradient of {function.input_name(i)}: for an incoming gradient of zeros it is not 0, "
+            f"{g.reshape(-1)[place]:.10g} at {function.input_name(i, place)}\nlikely cause: {cause}"
+        )
+
 
 MULTIPLES = (-1024.0, 1 / 1024)  # powers of two, so that products with them are exact
 
@@ -305,7 +326,8 @@ def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: 
     """
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pairs = TWO_GRAPHS
+        pairs, usual = TWO_GRAPHS, size_of_outputs(function, weights)
+        sizes = [size_of(x) for x in function.points]
         for what, points in other_points(function.points, rng):
             there = _gradients_at(function, weights, points)
             if there is None:
@@ -313,7 +335,16 @@ def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: 
             if pairs:
                 _check_two_graphs(function, weights, right, there, points)
                 pairs -= 1
-            _check_slopes(Line(function, points, weights, there, atol, rtol), what, rng)
+            with function.at(points):
+                elsewhere = Elsewhere(function, weights, there, atol, rtol, usual, sizes)
+                found = elsewhere.wrong_element(rng)
+                if found is None:
+                    continue
+                i, place, analytic, _ = found
+                if what == HALF_ZERO and points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
+                    continue  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
+                begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
+                raise elsewhere.report(begin, found, rng)
 
 
 def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> Arrays | None:
@@ -356,129 +387,6 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
         "the gradient of {} is wrong if the function is used twice in one graph: backward returns a buffer that it "
         "uses again, or keeps something from one call to the next",
     )
-
-
-def _check_slopes(line: Line, what: str, rng: Rng) -> None:
-    found = line.wrong_element(rng)
-    if found is None:
-        return
-    function, (i, place, analytic, numerical) = line.function, found
-    if what == HALF_ZERO and line.points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
-        return  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
-    raise GradcheckError(
-        f"the gradient is right at the inputs, and wrong at another point ({what}): for a random sum of the outputs by "
-        f"{function.input_name(i, place)}, which is {line.points[i].reshape(-1)[place]:.6g} there\n"
-        f"  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}\n"
-        "likely cause: a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), "
-        "numbers that overflow, vanish or cancel in backward, or something that backward keeps from the first call"
-    )
-
-
-class Line:
-    """Slopes of a weighted sum of the outputs at a point, along directions in all inputs."""
-
-    def __init__(
-        self, function: CheckedFunction, points: Arrays, weights: Array, gradients: Arrays, atol: float, rtol: float,
-        usual: float | None = None,
-    ):  # fmt: skip
-        self.function, self.points = function, points
-        self.weights = np.where(np.isfinite(function.evaluate(points)), weights, 0)
-        self.atol, self.rtol = atol * max(1.0, abs(self.weights).sum()), max(SLOPE, rtol)  # of the weighted sum
-        self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
-        self.usual = size_of_outputs(function, weights) if usual is None else usual
-
-    def wrong_element(self, rng: Rng) -> tuple[int, int, float, float] | None:
-        """Input, element, and the derivatives by it, if a slope along random directions in all inputs is wrong.
-
-        None also if no single element is to blame: rounding, or a kink close by.
-        """
-        sizes = [np.maximum(abs(x), 0.1 * abs(x[np.isfinite(x)]).max(initial=1e-3)) for x in self.points]
-        size = np.concatenate([np.where(np.isfinite(s), s, 0).reshape(-1) for s in sizes])
-        for scale in (size, np.sign(size)) if size.max(initial=0) < SMALL else (size,):
-            direction = rng.standard_normal(size.size) * scale
-            if not self.disagrees(direction):
-                continue
-            place = narrow_down(direction, self.excess)
-            unit = np.zeros(size.size)
-            unit[place] = scale[place]
-            if self.disagrees(unit) and not self.crosses_kinks(unit):
-                analytic, numerical, _ = self.compare(unit)
-                ends = np.cumsum([x.size for x in self.points])
-                i = int(np.searchsorted(ends, place, side="right"))
-                place -= int(ends[i]) - self.points[i].size
-                return i, place, analytic / unit.max(), numerical / unit.max()
-        return None
-
-    def reaches_unused(self, rng: Rng) -> bool:
-        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
-        places = rng.permutation(np.flatnonzero(self.gradient))[:SOME]
-        units = [np.eye(1, self.gradient.size, int(place))[0] for place in places]
-        return any(self._value(unit, 0.1) == self._value(unit, 0) for unit in units)
-
-    def compare(self, direction: Array, step: float = STEP) -> tuple[float, float, float]:
-        """Return the analytic slope, the numerical one, and by how much they may differ: ∞ at a kink."""
-        middle, up, down, up2, down2 = (self._value(direction, k * step) for k in (0, 1, -1, 2, -2))
-        near, wide = (up - down) / (2 * step), (up2 - down2) / (4 * step)
-        bend, wide_bend = abs(up - 2 * middle + down) / step, abs(up2 - 2 * middle + down2) / (2 * step)
-        terms = np.where(direction == 0, 0, self.gradient * direction)
-        size = abs(near) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
-        noise = 100 * ROUNDING * self.scale / step + FLOOR * (self.scale + self.usual)
-        allowed = self.rtol * size + self.atol * abs(direction).sum()
-        if bend > 0.75 * wide_bend:  # the slopes to both sides differ, and not less for a smaller step: a kink,
-            if bend > 1e-2 * (abs(near) + abs(wide)) + noise:
-                return 0.0, 0.0, np.inf
-            allowed += bend  # or a small one beside a large slope, at which any slope between the two is right
-        return float(terms.sum()), near, allowed + 3 * abs(near - wide) + noise
-
-    def disagrees(self, direction: Array) -> bool:
-        """Return whether gradient and slope disagree, or only the slope is finite.
-
-        A second step must confirm it, because one step may meet a wave of the function at equal phases.  The effect of
-        rounding is measured, because it may be much larger than the rounding of the outputs.
-        """
-        for step in (STEP, STEP / 7):
-            analytic, numerical, error = self.compare(direction, step)
-            if not np.isfinite(numerical + error) or abs(analytic - numerical) <= error:
-                return False
-        noise = measured_noise(lambda step: (step, np.array([self._value(direction, step)])), STEP).item()
-        analytic, numerical, error = self.compare(direction)
-        return not abs(analytic - numerical) <= error + 4 * noise / STEP
-
-    def crosses_kinks(self, direction: Array) -> bool:
-        """Return whether outputs have kinks at the point, of which those of several may cancel in the weighted sum."""
-        middle, up, down, up2, down2 = (self._outputs(direction, k * STEP) for k in (0, 1, -1, 2, -2))
-        with np.errstate(invalid="ignore"):
-            slope, bend, wide_bend = (
-                weighted(abs(self.weights), abs(each))
-                for each in ((up - down) / 2, up - 2 * middle + down, (up2 - 2 * middle + down2) / 2)
-            )
-        return bend > max(0.75 * wide_bend, 1e-2 * slope)
-
-    def excess(self, direction: Array) -> float:
-        """Return by how much the disagreement along a direction exceeds the error of the numerical derivative."""
-        analytic, numerical, error = self.compare(direction)
-        return abs(analytic - numerical) - error if np.isfinite(error + numerical) else 0.0
-
-    def _value(self, direction: Array, step: float) -> float:
-        values = self._outputs(direction, step)
-        self.scale = weighted(abs(self.weights), abs(values))
-        return weighted(self.weights, values)
-
-    def _outputs(self, direction: Array, step: float) -> Array:
-        parts = np.split(step * direction, np.cumsum([x.size for x in self.points])[:-1])
-        moved = [copy_with_layout(x) for x in self.points]
-        for x, part in zip(moved, parts, strict=True):
-            x += part.reshape(x.shape)
-        try:
-            return self.function.evaluate(moved)
-        except Exception:  # the edge of what the function takes
-            return np.full(self.weights.shape, np.nan)
-
-
-def size_of_outputs(function: CheckedFunction, weights: Array) -> float:
-    """Σ |weights · outputs| at the inputs, without infinite ones."""
-    values = function.evaluate()
-    return weighted(abs(weights), np.where(np.isfinite(values), abs(values), 0))
 
 
 # ---- float32 ----

@@ -7,7 +7,7 @@ import autograd as ag
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
 from autograd.gradcheck.function import CheckedFunction
-from autograd.gradcheck.variations import STEP, Line
+from autograd.gradcheck.jacobians import Elsewhere
 from autograd.testing import from_vjp
 from studies.benchmarks.checked_functions import RIGHT, WRONG, Checked
 from tests.helpers.ops import W, X, message, op
@@ -185,31 +185,32 @@ def test_functions_that_change_within_a_step(function, slope, size):
         assert "1.01 times the right one" in message(wrong, x, options=Options(mode=mode))
 
 
+def elsewhere(function, weights, gradient):
+    function.select_outputs(function.call())
+    return Elsewhere(function, np.array(weights), [np.array([gradient])], 0.0, 0.0, 0.0, [1.0])
+
+
 def test_waves_of_the_length_of_a_step_are_no_error():
     """Steps that end at equal phases see no slope."""
-    waves = np.pi / STEP
+    waves = np.pi / 1e-6
     with CheckedFunction(lambda x: ag.sin(waves * x), np.zeros(1)) as function:
-        function.select_outputs(function.call())
-        line = Line(function, function.points, np.ones(1), [np.full(1, waves)], 0.0, 0.0)
-        assert not line.disagrees(np.ones(1))
-        assert Line(function, function.points, np.ones(1), [np.full(1, 9 * waves)], 0.0, 0.0).disagrees(
-            1e-3 * np.ones(1)
-        )
+        rng = np.random.default_rng(0)
+        assert elsewhere(function, [1.0], waves).wrong_element(rng) is None
+        assert elsewhere(function, [1.0], 1.01 * waves).wrong_element(rng) is not None
+        assert elsewhere(function, [1.0], 0.0).wrong_element(rng) is not None
 
 
 def test_kinks_that_cancel_in_the_sum_of_the_outputs_are_no_error():
-    """At 5e-9 one output has a slope; a step below there neither, a step above both, whose weights cancel."""
+    """At 0, the second output has a kink and the first none that the weighted sum would show."""
 
     def kinks(x):
-        return ag.concatenate([ag.relu(x), ag.relu(x - 1e-8)])
+        return ag.concatenate([ag.relu(x), ag.relu(-x)])
 
     rng = np.random.default_rng(0)
-    for f, gradient, is_right in ((kinks, 1.0, True), (lambda x: ag.concatenate([x, -2 * x]), 1.0, False)):
-        with CheckedFunction(f, np.full(1, 5e-9)) as function:
-            function.select_outputs(function.call())
-            line = Line(function, function.points, np.array([1.0, -1.0]), [np.full(1, gradient)], 0.0, 0.0)
-            assert line.disagrees(np.ones(1))
-            assert (line.wrong_element(rng) is None) == is_right
+    for f, gradient, is_right in ((kinks, 0.0, True), (lambda x: ag.concatenate([x, -2 * x]), 1.0, False)):
+        with CheckedFunction(f, np.zeros(1)) as function:
+            found = elsewhere(function, [1.0, -1.0], gradient).wrong_element(rng)
+            assert (found is None) == is_right
 
 
 def test_an_output_of_more_axes_than_the_inputs_does_not_fill_the_memory():

@@ -1,0 +1,343 @@
+"""The gradients of a function beside numerical derivatives, at its inputs and elsewhere, and the report of an error."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from autograd.gradcheck.diagnosis import Evidence, likely_cause
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, Reference, narrow_down, quick_slope, size_of, slope
+
+Array = np.ndarray
+Rng = np.random.Generator
+
+FULL = 20_000  # entries of the largest Jacobian that is computed to explain a failure of the fast check
+SMALL = 1_000  # likewise of one at another point
+SAMPLE = 200  # elements that are compared if it is larger
+SLOPE = 1e-6  # of a slope at another point, what may differ besides what is known of the error of the differences
+FLOOR = 1e-9  # likewise of the outputs: a slope may be what is left of terms that cancel
+ELSEWHERE = (
+    "a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), numbers that "
+    "overflow, vanish or cancel in backward, or something that backward keeps from the first call"
+)
+
+
+class Comparison:
+    """The gradients of a function at its inputs beside numerical derivatives.
+
+    weights, gradients: random weights [M] of the outputs, and the gradients of the weighted sum, in the inputs' shapes
+    """
+
+    def __init__(
+        self,
+        function: CheckedFunction,
+        reference: Reference,
+        weights: Array,
+        gradients: Sequence[Array],
+        rng: Rng,
+    ):
+        self.function, self.reference, self.weights, self.rng = function, reference, weights, rng
+        self.gradients = [g.reshape(-1) for g in gradients]
+
+    def _estimate(self, i: int, lines: Sequence[Line], analytic: Array) -> Estimate:
+        """Return the numerical derivatives; warn if right ones are not verified, as the reference may be wrong, too."""
+        estimate = self.reference.derivatives(lines, analytic)
+        known = estimate.error <= np.maximum(UNRELIABLE * size_of(estimate.values), estimate.atol)
+        if not estimate.wrong(analytic).any() and not known.all():
+            place = int(np.argmax(~known)) % analytic.shape[1]
+            warnings.warn(
+                f"the reference derivative is not reliable here: by {self.function.input_name(i, place)} it is only "
+                f"known to ±{float(estimate.error.max()):.0e}, because of rounding in the function; the gradient "
+                "agrees with it, but a wrong gradient might, too: choose inputs without cancellation",
+                GradcheckWarning,
+                stacklevel=7,
+            )
+        return estimate
+
+    # ---- Every derivative ----
+
+    def everywhere(self) -> float:
+        """Compare all Jacobians; return the largest error.
+
+        Raises: GradcheckError if one is wrong
+        """
+        jacobians = self.function.jacobian()
+        return max([self.jacobian(i, analytic) for i, analytic in enumerate(jacobians)], default=0.0)
+
+    def numerical(self, i: int, analytic: Array) -> Estimate:
+        """The numerical Jacobian by input i.  Shapes: analytic [M, n_i] -> [M, n_i]"""
+        lines = [Line.of_element(self.function, i, place) for place in range(analytic.shape[1])]
+        return self._estimate(i, lines, analytic)
+
+    def jacobian(self, i: int, analytic: Array) -> float:
+        """Compare the Jacobian by input i, and the gradient for random weights, which must be a sum of its rows."""
+        estimate = self.numerical(i, analytic)
+        if estimate.wrong(analytic).any():
+            raise GradcheckError(self._report(i, analytic, estimate))
+        expected, gradient = self.weights @ analytic, self.gradients[i]
+        rounding = max(1e-9, 100 * self.function.rounding)
+        off = ~(abs(gradient - expected) <= rounding * (1 + abs(self.weights) @ abs(analytic)))
+        if off.any():
+            place = int(np.argmax(off))
+            raise GradcheckError(
+                f"the backward pass is not linear in the incoming gradient: for random numbers it gives "
+                f"{gradient[place]:.10g} at {self.function.input_name(i, place)}, but what it gives for each output "
+                f"alone adds up to {expected[place]:.10g}; does it use that gradient twice, or mix up several outputs?"
+            )
+        return _error(analytic, estimate.values)
+
+    # ---- Along random directions ----
+
+    def along_directions(self) -> float:
+        """Compare one number per input; return the largest error.
+
+        Raises: GradcheckError if one is wrong, after a search for the wrong elements
+        """
+        worst = 0.0
+        for i in range(len(self.gradients)):
+            line, analytic = self._random_line(i)
+            estimate = self._estimate(i, [line], analytic)
+            if estimate.wrong(analytic).any():
+                self._blame(i, line)
+                raise GradcheckError(
+                    f"wrong gradient of {self.function.input_name(i)}: along a random direction the derivative of a "
+                    f"random sum of the outputs is\n  analytic   {analytic.item():.10g}\n"
+                    f"  numerical  {estimate.values.item():.10g}\n"
+                    "but none of the single derivatives checked is wrong; many small errors seem to add up"
+                )
+            worst = max(worst, _error(analytic, estimate.values))
+        return worst
+
+    def _random_line(self, i: int) -> tuple[Line, Array]:
+        """A line along which input i moves, and the slope [1, 1] of the weighted outputs that its gradient says.
+
+        Its direction has length 1, and is longer by |x| at an |x| above 1: the derivative along it and its errors are
+        about as large as those by single elements.  It is 0 where the input is infinite.
+        """
+        point = self.function.points[i].reshape(-1)
+        direction = np.where(np.isfinite(point), self.rng.standard_normal(point.shape), 0)
+        direction = direction / (np.linalg.norm(direction) or 1)
+        far = np.isfinite(point) & (abs(point) > 1e3)
+        direction = direction * np.where(far, abs(np.where(far, point, 1)), 1)
+        parts = [direction if k == i else np.zeros(x.size) for k, x in enumerate(self.function.points)]
+        line = Line.along(self.function, np.concatenate(parts), self.weights)
+        return line, np.array([[self.gradients[i] @ direction]])
+
+    def _blame(self, i: int, line: Line) -> None:
+        """Search for wrong derivatives by single elements of input i.
+
+        Raises: GradcheckError if there is one
+        """
+        function, gradient = self.function, self.gradients[i]
+        if len(self.weights) * gradient.size <= FULL:
+            self.jacobian(i, function.jacobian()[i])
+            return
+        flat = np.concatenate([g if k == i else 0 * g for k, g in enumerate(self.gradients)])
+
+        def badness(part: Array) -> float:
+            line = Line.along(function, part, self.weights)
+            found, suits = quick_slope(line)
+            return float(abs(flat @ part - (found if suits.all() else slope(line)).value).item())
+
+        _, worst = function.element_at(narrow_down(line.direction, badness))
+        places = np.unique([worst, *self.rng.permutation(gradient.size)[:SAMPLE]])
+        analytic = gradient[None, places]
+        lines = [Line.of_element(function, i, int(place), self.weights) for place in places]
+        estimate = self.reference.derivatives(lines, analytic)
+        if estimate.wrong(analytic).any():
+            raise GradcheckError(self._report(i, analytic, estimate, places))
+
+    # ---- The report ----
+
+    def _report(self, i: int, analytic: Array, estimate: Estimate, places: Array | None = None) -> str:
+        """The error message for d output / d input i; given `places`, for the weighted outputs by these elements."""
+        function, numerical = self.function, estimate.values
+        wrong = estimate.wrong(analytic)
+        row, column = _worst(analytic, estimate)
+        place = column if places is None else int(places[column])
+        output = function.output_name(row) if places is None else "a random sum of the outputs"
+        cause = self.cause(i, analytic, estimate, complete=places is None)
+        error = float(estimate.error[row, column])
+        return (
+            f"wrong gradient of {function.input_name(i)}: {int(wrong.sum())} of {wrong.size} derivatives "
+            f"differ, most that of {output} by {function.input_name(i, place)}:\n"
+            f"  analytic   {analytic[row, column]:.10g}\n"
+            f"  numerical  {numerical[row, column]:.10g}"
+            + (f", to ±{error:.0e}" if error > abs(numerical[row, column]) / 1000 else "")
+            + f"\nlikely cause: {cause or 'no known mistake fits these numbers' + _ratios(analytic, numerical)}"
+            + (f"\n(numerical: {self.reference})" if self.reference.reason else "")
+            + _about_rounding(function)
+        )
+
+    def cause(self, i: int, analytic: Array, estimate: Estimate, complete: bool = True) -> str:
+        """The likely cause of a wrong Jacobian by input i, from the output with the worst derivative; "" if unknown.
+
+        complete: whether it is the whole Jacobian, and not that of some elements
+        """
+        function, shape, numerical = self.function, self.function.points[i].shape, estimate.values
+        if not complete:
+            return likely_cause(Evidence(analytic, numerical, (), shape, complete=False))
+        output = function.output_of(_worst(analytic, estimate)[0])
+        rows = function.rows_of(output)
+        arrays = {"x" if len(function.points) == 1 else function.input_name(k): x
+                  for k, x in enumerate(function.points)}  # fmt: skip
+        arrays["y"] = function.middle[rows].reshape(function.output_shapes[output])
+
+        def others() -> dict[str, Array]:
+            right = function.jacobian()
+            return {
+                function.input_name(k): self.numerical(k, right[k]).values[rows] for k in range(len(right)) if k != i
+            }
+
+        every = [function.rows_of(j) for j in range(len(function.outputs))]
+        return likely_cause(
+            Evidence(
+                analytic[rows], numerical[rows], function.output_shapes[output], shape, arrays, function.points[i],
+                others, outputs=tuple([(analytic[part], numerical[part]) for part in every]), output=output,
+                noise=size_of(estimate.error),
+            )
+        )  # fmt: skip
+
+
+def _worst(analytic: Array, estimate: Estimate) -> tuple[int, int]:
+    """Row and column of the largest difference of those that are wrong."""
+    with np.errstate(invalid="ignore"):
+        excess = np.nan_to_num(abs(analytic - estimate.values), nan=np.inf)
+    place = int(np.argmax(np.where(estimate.wrong(analytic), excess, -1)))
+    row, column = np.unravel_index(place, analytic.shape)
+    return int(row), int(column)
+
+
+def _ratios(analytic: Array, numerical: Array) -> str:
+    """How analytic and numerical derivatives compare, where the numerical ones are not 0."""
+    some = (numerical != 0) & np.isfinite(numerical) & np.isfinite(analytic)
+    if not some.any():
+        return ""
+    ratios = analytic[some] / numerical[some]
+    if (off := abs(ratios - 1).max()) < 1e-3:
+        return (
+            f" (they differ by {off:.0e} of the value: an approximation in one of the passes, or a series cut short?)"
+        )
+    return f" (analytic / numerical is between {ratios.min():.4g} and {ratios.max():.4g})"
+
+
+def _about_rounding(function: CheckedFunction) -> str:
+    if function.narrow or function.rounding < 1e-11:
+        return ""
+    return (
+        f"\n(the values of the function are rounded to {function.rounding:.0e} of their size, more coarsely than "
+        'float64 is: does it compute in float32? If it is meant to, check it with precision="float32")'
+    )
+
+
+def _error(analytic: Array, numerical: Array) -> float:
+    """max |analytic - numerical| / max(1, |numerical|)"""
+    return float((abs(analytic - numerical) / np.maximum(1, abs(numerical))).max(initial=0.0))
+
+
+# ---- Elsewhere ----
+
+
+class Elsewhere:
+    """The gradients at another point, or for other inputs, beside slopes along a random direction in all inputs.
+
+    atol, rtol: what a derivative may differ, in addition to what is known of the differences' error
+    usual: Σ |weights · outputs| at the inputs; sizes: of the elements of all inputs, to move them by
+    """
+
+    def __init__(
+        self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], atol: float, rtol: float,
+        usual: float, least: Sequence[float],
+    ):  # fmt: skip
+        self.function, self.gradients = function, gradients
+        self.weights = np.where(np.isfinite(function.middle), weights, 0)
+        self.atol = atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
+        self.rtol = max(SLOPE, rtol, 1000 * function.rounding)
+        self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
+        self.usual, self.sizes = (
+            usual,
+            np.concatenate([_sizes(x, size).reshape(-1) for x, size in zip(function.points, least, strict=True)]),
+        )
+
+    def excess(self, line: Line, direction: Array) -> tuple[float, float, float]:
+        """By how much the slopes disagree beyond what is allowed; the analytic and the numerical one."""
+        terms = np.where(direction == 0, 0, self.gradient * direction)
+        found, _ = quick_slope(line)
+        for known, times in ((True, 25), (False, 3)):
+            analytic, numerical = float(terms.sum()), float(found.value.item())
+            size = abs(numerical) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
+            scale = float(line.scale.item()) + self.usual
+            allowed = (
+                self.rtol * size + self.atol * abs(direction).sum() + max(FLOOR, 10 * self.function.rounding) * scale
+            )
+            off = abs(analytic - numerical) - (allowed + times * float(found.error.item()))
+            if off <= 0:
+                return 0.0, analytic, numerical
+            if known:
+                found = slope(line)
+        if found.kink.any() or not np.isfinite(numerical + float(found.error.item())):
+            return 0.0, analytic, numerical
+        return (math.inf if math.isnan(off) else off), analytic, numerical
+
+    def wrong_element(self, rng: Rng, only_used: bool = False) -> tuple[int, int, float, float] | None:
+        """Input, element, and the derivatives by it, if the slope along a random direction in all inputs is wrong.
+
+        None also if no single element is to blame: rounding, or kinks close by, of which those of several outputs may
+        cancel in the weighted sum.
+
+        only_used: None also if the gradient of an element is not 0 that the function does not use
+        """
+        direction = rng.standard_normal(self.sizes.size) * self.sizes
+
+        def badness(part: Array) -> float:
+            return self.excess(Line.along(self.function, part, self.weights), part)[0] if part.any() else 0.0
+
+        if not badness(direction) or (only_used and self._reaches_unused(rng)):
+            return None
+        place = narrow_down(direction, badness)
+        i, k = self.function.element_at(place)
+        unit = np.eye(1, direction.size, place)[0]
+        off, analytic, numerical = self.excess(Line.of_element(self.function, i, k, self.weights), unit)
+        if not off or slope(Line.of_element(self.function, i, k)).kink.any():
+            return None
+        return i, k, analytic, numerical
+
+    def report(self, begin: str, found: tuple[int, int, float, float], rng: Rng) -> GradcheckError:
+        """The error about a wrong element."""
+        function, (i, place, analytic, numerical) = self.function, found
+        cause = ""
+        if len(self.weights) * function.points[i].size <= SMALL:
+            comparison = Comparison(function, Reference(function, "central"), self.weights, self.gradients, rng)
+            try:
+                jacobian = function.jacobian()[i]
+                cause = comparison.cause(i, jacobian, comparison.numerical(i, jacobian))
+            except GradcheckError:  # a kink, at another element
+                pass
+        cause = f"{cause}; and there alone: " if cause else ""
+        return GradcheckError(
+            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is "
+            f"{function.points[i].reshape(-1)[place]:.6g} there\n  analytic   {analytic:.10g}\n"
+            f"  numerical  {numerical:.10g}\nlikely cause: {cause}{ELSEWHERE}{_about_rounding(function)}"
+        )
+
+    def _reaches_unused(self, rng: Rng) -> bool:
+        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
+        for place in rng.permutation(np.flatnonzero(self.gradient))[:50]:
+            line = Line.of_element(self.function, *self.function.element_at(int(place)), self.weights)
+            if (line(0.1)[1] == line.middle).all():
+                return True
+        return False
+
+
+def _sizes(x: Array, least: float) -> Array:
+    finite = np.where(np.isfinite(x), abs(x), 0)
+    return np.where(np.isfinite(x), np.maximum(finite, 0.1 * max(finite.max(initial=0), least) or 1.0), 0)
+
+
+def size_of_outputs(function: CheckedFunction, weights: Array) -> float:
+    """Σ |weights · outputs| at the inputs, without infinite ones."""
+    return float((abs(weights) * np.where(np.isfinite(function.middle), abs(function.middle), 0)).sum())
