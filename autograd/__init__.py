@@ -43,6 +43,8 @@ if os.environ.get("AUTOGRAD_PLAIN", "0") in ("", "0"):  # otherwise the core is 
     fast.install()  # faster implementations of the ops
     safety.install()  # call sites in messages; changes in place are noticed
     numpy_calls.install()  # NumPy's functions, called with Tensors, say what to write instead
+from autograd.gradcheck import check_derivatives, check_elementwise, check_jvp
+
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
 __version__ = "0.2.0"
@@ -51,6 +53,9 @@ __all__ = [
     "Op",
     "Tensor",
     "apply",
+    "check_derivatives",
+    "check_elementwise",
+    "check_jvp",
     "checkpoint",
     "custom_gradient",
     "elementwise_grad",

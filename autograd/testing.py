@@ -10,7 +10,7 @@
         check_case(case, np.random.default_rng(0))
 
 `from_vjp` makes a function of NumPy arrays and its hand-written gradient one that `autograd.gradcheck` can check,
-`from_torch` a function of PyTorch tensors.
+`from_torch` a function of PyTorch tensors, `from_pair` a layer that returns its output and its backprop.
 
 `autograd.testing.strategies` needs Hypothesis (`pip install hypothesis`); nothing else here does.
 """
@@ -18,7 +18,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from autograd.gradcheck.adapters import from_torch, from_vjp
+from autograd.gradcheck.adapters import from_pair, from_torch, from_vjp
 from autograd.gradcheck.cases import (
     Case,
     Errors,
@@ -50,6 +50,7 @@ __all__ = [
     "cases_for",
     "check_case",
     "check_example",
+    "from_pair",
     "from_torch",
     "from_vjp",
     "register",

@@ -20,6 +20,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from autograd.gradcheck.adapters import from_pair, from_torch, from_vjp
+from autograd.gradcheck.forms import check_derivatives, check_elementwise, check_jvp
+
 if TYPE_CHECKING:
     from autograd.gradcheck.compare import Options, gradient_error
     from autograd.gradcheck.function import GradcheckError, GradcheckWarning, NondifferentiableError
@@ -32,7 +35,20 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["GradcheckError", "GradcheckWarning", "NondifferentiableError", "Options", "gradcheck", "gradient_error"]
+__all__ = [
+    "GradcheckError",
+    "GradcheckWarning",
+    "NondifferentiableError",
+    "Options",
+    "check_derivatives",
+    "check_elementwise",
+    "check_jvp",
+    "from_pair",
+    "from_torch",
+    "from_vjp",
+    "gradcheck",
+    "gradient_error",
+]
 
 
 def gradcheck(
@@ -43,6 +59,7 @@ def gradcheck(
     rtol: float | None = None,
     fast: bool = False,
     order: int = 1,
+    precision: str = "float64",
     options: Options | None = None,
 ) -> bool:
     """Check that the gradients of `func` at `inputs` are its derivatives, within atol + rtol · |numerical derivative|.
@@ -61,6 +78,8 @@ def gradcheck(
         few evaluations per input of any size, instead of each output by each element.
     order: 2 to check the second derivatives, too: `grad(..., create_graph=True)` as a function of the inputs and of the
         incoming gradients.
+    precision: "float32" for a function that computes in float32: its inputs are rounded to it, and steps and tolerances
+        are those that the measured rounding of its values allows.
     options: `Options`, how the numerical derivatives are computed, and which of the checks below are added or omitted.
 
     Also checked: the backward pass is linear in the incoming gradient, gives the same result when repeated, when each
@@ -82,9 +101,9 @@ def gradcheck(
 
     if order not in (1, 2):
         raise ValueError(f"order={order}: gradcheck knows the orders 1 and 2")
-    gradient_error(func, inputs, atol=atol, rtol=rtol, fast=fast, options=options)
+    gradient_error(func, inputs, atol=atol, rtol=rtol, fast=fast, precision=precision, options=options)
     if order == 2:
         from autograd.gradcheck.second_order import second_order_error
 
-        second_order_error(func, inputs, atol, rtol, fast, options)
+        second_order_error(func, inputs, atol, rtol, fast, options, precision)
     return True

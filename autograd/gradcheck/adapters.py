@@ -1,4 +1,4 @@
-"""Functions of NumPy arrays with a hand-written gradient, and functions of PyTorch tensors, as functions of Tensors.
+"""NumPy functions with a hand-written gradient, layers with a backprop, PyTorch functions, as functions of Tensors.
 
 def softplus(x):
     return np.logaddexp(0, x)
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,15 +139,112 @@ def _parameters(function: Function) -> list[str]:
     return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
 
 
+def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[Mapping, Mapping] | None = None) -> Function:
+    """Return a function of Tensors, from a layer that returns its output and the function that goes back through it.
+
+    layer(*inputs): returns (output, backprop).  backprop(g) returns the gradient by the input, for several inputs a
+        tuple of them.  The forward pass runs once for each point that the gradient is asked at.
+    params: parameters that `gradcheck` also differentiates by, as if they were further inputs: by name, three functions
+        (get, set, gradient), of which gradient() returns what the last backprop found, or added to what it found
+        before; or a pair of dicts that the layer uses, of values and of gradients by name.  The values are set for each
+        call and back after it; the gradients are left behind.
+    """
+    if isinstance(params, tuple):
+        values, gradients = params
+        params = {
+            name: (partial(values.get, name), partial(values.__setitem__, name), partial(gradients.get, name))
+            for name in values
+        }
+    parameters = [_Parameter(*three) for three in (params or {}).values()]
+
+    class FromPair(Wrapped):
+        def value(self, inputs: Sequence[Any]) -> Any:
+            given, values = inputs[: len(inputs) - len(parameters)], inputs[len(inputs) - len(parameters) :]
+            self.run = partial(_with_values, parameters, values, lambda: layer(*given))
+            output, self.backprop = self.run()
+            return output
+
+        def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
+            g = gs if self.several else gs[0]
+            values = inputs[len(inputs) - len(parameters) :]
+            if any(parameter.adds_up is None for parameter in parameters):
+                found = [[p.read() for p in parameters]]
+                for _ in range(2):
+                    _with_values(parameters, values, lambda: self.run()[1](g))
+                    found.append([p.read() for p in parameters])
+                for parameter, *three in zip(parameters, *found, strict=True):
+                    parameter.adds_up = _adds_up(*three)
+            before = [p.start() for p in parameters]
+            back = _with_values(parameters, values, lambda: self.backprop(g))
+            back = back if isinstance(back, (tuple, list)) else (back,)
+            return (*back, *[p.read() - start for p, start in zip(parameters, before, strict=True)])
+
+    FromPair.__name__ = FromPair.__qualname__ = getattr(layer, "__name__", type(layer).__name__).strip("<>")
+    call = _callable(FromPair, layer)
+    if not parameters:
+        return call
+
+    def wrapped(*inputs: Any) -> Any:
+        return call(*inputs, *[p.value() for p in parameters])
+
+    wrapped.with_parameters = call, {name: p.value() for name, p in zip(params or {}, parameters, strict=True)}  # type: ignore[attr-defined]
+    return wrapped
+
+
+@dataclass
+class _Parameter:
+    """A parameter of a layer; adds_up: whether its gradient is added to that of the passes before, None if unknown."""
+
+    get: Function
+    set: Function
+    gradient: Function
+    adds_up: bool | None = None
+
+    def value(self) -> Array:
+        return np.array(self.get(), dtype=np.float64)
+
+    def read(self) -> Any:
+        """The gradient, copied; 0 before the first pass."""
+        try:
+            found = self.gradient()
+        except (KeyError, AttributeError):
+            found = None
+        return 0.0 if found is None else np.array(found)
+
+    def start(self) -> Any:
+        """What the gradient begins with before a pass: 0 if it can be cleared."""
+        if self.adds_up and isinstance(found := self.gradient(), np.ndarray) and found.flags.writeable:
+            found[...] = 0
+        return self.read() if self.adds_up else 0.0
+
+
+def _with_values(parameters: Sequence[_Parameter], values: Sequence[Array], call: Function) -> Any:
+    before = [p.get() for p in parameters]
+    try:
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.set(value)
+        return call()
+    finally:
+        for parameter, value in zip(parameters, before, strict=True):
+            parameter.set(value)
+
+
+def _adds_up(start: Any, once: Any, twice: Any) -> bool:
+    """Whether a gradient that was read before, after one and after two equal passes is the sum over passes."""
+    return np.shape(once) == np.shape(twice) and bool(
+        (once != twice).any() and np.allclose(twice - once, once - start, rtol=1e-4, atol=1e-6)
+    )
+
+
 # ---- PyTorch ----
 
 
 def from_torch(function: Function) -> Function:
     """Return a function of Tensors, from a function of PyTorch tensors, whose gradients are those of PyTorch.
 
-    function(*tensors, **keywords): returns a tensor or a tuple of them; an nn.Module or the `apply` of a
-        torch.autograd.Function will do.  Arrays become tensors of the same memory, or a copy if they are read-only or
-        have negative strides, which PyTorch does not know.
+    function(*tensors, **keywords): returns a tensor, or tuples or dicts of them, of which all are checked; an
+        nn.Module or the `apply` of a torch.autograd.Function will do.  Arrays become tensors of the same memory, or a
+        copy if they are read-only or have negative strides, which PyTorch does not know.
 
     `gradcheck` also differentiates by the parameters of an nn.Module that require a gradient, as if they were further
     inputs.  They must be float64: `from_torch(module.double())`.  Each call gets copies of the module's buffers.
@@ -192,13 +291,12 @@ class FromTorch(Wrapped):
         self.tensors = [_tensor(a, need) for a, need in zip(inputs, needs, strict=True)]
         with torch.set_grad_enabled(any(self.needs_gradient)):
             outputs = self.function(*self.tensors, **self.keywords)
-        several = isinstance(outputs, (tuple, list))
-        self.results = tuple(outputs) if several else (outputs,)
+        self.results = tuple(_flat(outputs))
         for y in self.results:
             if not isinstance(y, torch.Tensor):
                 raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
         values = tuple([_array(y) for y in self.results])
-        return values if several else values[0]
+        return values[0] if isinstance(outputs, torch.Tensor) else values
 
     def unchecked(self) -> list[str]:
         known = {id(x) for x in self.tensors}
@@ -226,6 +324,15 @@ class FromTorch(Wrapped):
             for k, g in zip(places, found, strict=True):
                 gradients[k] = None if g is None else _array(g)
         return gradients
+
+
+def _flat(outputs: Any) -> list[Any]:
+    """All that is in nested tuples, lists and dicts, as an LSTM or a language model returns them; None is left out."""
+    if isinstance(outputs, Mapping):
+        outputs = list(outputs.values())
+    if isinstance(outputs, (tuple, list)):
+        return [y for part in outputs for y in _flat(part)]
+    return [] if outputs is None else [outputs]
 
 
 def _tensor(a: Any, needs: bool = False) -> Any:

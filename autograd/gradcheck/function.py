@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ class WrongShapeError(GradcheckError):
     is_not_summed: whether it is that of the output, where the input was broadcast to it
     """
 
-    def __init__(self, message: str, is_not_summed: bool):
+    def __init__(self, message: str, is_not_summed: bool = False):
         super().__init__(message)
         self.is_not_summed = is_not_summed
 
@@ -114,7 +115,7 @@ class CheckedFunction:
         self.tensors: list[Tensor] = [self.arguments[i] for i in self.positions]
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy(), precision) for tensor in self.tensors]
-        self._middle: Array | None = None
+        self.middle = np.zeros(0)  # [M], the output vector at the points
         self.outputs: list[int] = []  # positions of the differentiable outputs
         self.output_shapes: list[Shape] = []
         self.several = False
@@ -122,6 +123,7 @@ class CheckedFunction:
     def __enter__(self) -> CheckedFunction:
         self._callers_data = [tensor.data for tensor in self.tensors]
         self._random_state = random.get_state()
+        self.move_to(self.points)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,22 +136,15 @@ class CheckedFunction:
         """The first step of differences, relative to x: about the cube root of the outputs' rounding, 1e-6 or more."""
         return max(1e-6, self.rounding ** (1 / 3)) if self.rounding > 1e-14 else 1e-6
 
-    @property
-    def middle(self) -> Array:
-        """The output vector at the point."""
-        if self._middle is None:
-            self._middle = self.evaluate()
-        return self._middle
-
     @contextmanager
-    def at(self, points: Sequence[Array]) -> Iterator[None]:
-        """Context manager: the function at another point."""
-        before = self.points, self._middle
-        self.points, self._middle = list(points), None
+    def at(self, points: Sequence[Array], values: Array) -> Iterator[None]:
+        """Context manager: the function at another point, where its output vector is `values`."""
+        before = self.points, self.middle
+        self.points, self.middle = list(points), values
         try:
             yield
         finally:
-            self.points, self._middle = before
+            self.points, self.middle = before
 
     # ---- Forward ----
 
@@ -163,7 +158,7 @@ class CheckedFunction:
         self.move_to(self.points if points is None else points)
         try:
             outputs = self.func(*self.arguments)
-        except (TypeError, ValueError, AttributeError) as error:
+        except Exception as error:
             hint = "" if self.output_shapes else self._hint(str(error))
             if hint:
                 raise TypeError(hint) from error
@@ -185,6 +180,11 @@ class CheckedFunction:
                 f"{start}the function computes with PyTorch's tensors, and here it got one of autograd's: check "
                 "autograd.testing.from_torch(function)"
             )
+        if not self.narrow and re.search("float32|'float'|float64|double", symptom, re.IGNORECASE):
+            return (
+                f"{start}the function refuses float64: {symptom}\nif its library computes in float32 alone, check it "
+                'with precision="float32"; otherwise let a wrapper convert what it takes and returns (x.astype(...))'
+            )
         arrays = [x.numpy().copy() if isinstance(x, Tensor) else x for x in self.arguments]
         try:
             with np.errstate(all="ignore"):
@@ -192,7 +192,7 @@ class CheckedFunction:
         except Exception:  # whatever it computes with, it is not arrays
             return ""
         outputs = outputs if isinstance(outputs, (tuple, list)) and outputs else (outputs,)
-        if not all(isinstance(y, (np.ndarray, np.generic, float)) for y in outputs):
+        if not all(isinstance(y, (np.ndarray, np.generic, float)) or hasattr(y, "__array__") for y in outputs):
             return ""
         return (
             f"{start}the function computes with NumPy arrays, so that no graph is recorded and there is no backward "

@@ -18,9 +18,10 @@ from autograd.gradcheck.function import CheckedFunction, NondifferentiableError,
 Array = np.ndarray
 
 ROUNDING = float(np.finfo(float).eps)
+DROWNED = 1e-3  # of the values: a function of which no step sees more than noise
 UNRELIABLE = 1e-2  # of the largest derivative: a reference that is wrong by more proves little
 JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more call for other steps
-RUNGS = 14  # steps of the ladder
+RUNGS = 11  # steps of the ladder
 
 
 def size_of(values: Array) -> float:
@@ -96,7 +97,7 @@ class Line:
             i, index, _ = self.moves[0]
             value = abs(float(self.function.points[i][index]))
             if np.isfinite(value) and value:
-                least = max(4 * float(np.spacing(value)), min(least, 1e-5 * value))
+                least = 2 * float(np.spacing(value)) if value > 1e6 else min(least, 1e-5 * value)
         return least
 
     @property
@@ -176,7 +177,7 @@ def measured_noise(line: Line) -> Array:
     """
     noise, unknown = np.zeros(1), np.ones(1, bool)
     for times in (1, 10, 100, 1000) if line.function.narrow else (1, 1e3, 1e5, 1e7, 1e8):
-        distance = times * line.least
+        distance = times * line.least / 2
         with np.errstate(all="ignore"):
             pairs = [line(k * distance) for k in UNEVEN]
             values = np.array([value for _, value in pairs])
@@ -200,8 +201,9 @@ def measure_rounding(function: CheckedFunction, weights: Array, gradients: Seque
         slope = np.concatenate([g.reshape(-1) for g in gradients])[direction != 0] @ direction[direction != 0]
         if function.narrow or abs(line(1e-9)[1] - line.middle - 1e-9 * slope) > 1e-10 * line.scale:
             noise = measured_noise(Line.along(function, direction)).max(initial=0)
-            rounding = noise / (size_of(function.middle) or 1.0)
-            function.rounding = float(np.clip(rounding, function.rounding, 1e-4))
+            rounding = float(noise / (size_of(function.middle) or 1.0))
+            if function.rounding < rounding < DROWNED:
+                function.rounding = rounding
 
 
 # ---- Central differences ----
@@ -241,21 +243,21 @@ def slope(line: Line) -> Slope:
     goes_on, began = np.ones(low.shape, bool), np.zeros(low.shape, bool)
     bends: list[tuple[Array, ...]] = []
     ends: list[Array] = []
-    noise = np.maximum(measured_noise(line), line.function.rounding * np.nan_to_num(line.scale, posinf=0))
+    scale = np.nan_to_num(line.scale, posinf=0)
+    noise = np.maximum(measured_noise(line), line.function.rounding * scale)
+    noise = np.where((noise > DROWNED * scale) & (noise > 1e-10), np.inf, noise)
     for t in np.geomspace(line.least, max(0.1 * line.size, 100 * line.least), RUNGS):
         (near, left, right, change), (wide, wide_left, wide_right, wide_change) = line.slopes(t), line.slopes(2 * t)
         with np.errstate(all="ignore"):
             value, rounding = (4 * near - wide) / 3, 5 * noise / t
             error = abs(near - wide) + rounding
-            error = np.where(np.isfinite(value + left + right), error, np.inf)
-            fits = np.isfinite(error) & (value - error <= high) & (value + error >= low)
+            finite = np.isfinite(value + left + right)
+            fits = finite & (value - error <= high) & (value + error >= low)
             goes_on &= fits | ~began
+            better = goes_on & finite & ((error < found.error) | ~began)
             began |= fits
-            better = goes_on & (error < found.error)
-            low, high = (
-                np.where(fits, np.fmax(low, value - error), low),
-                np.where(fits, np.fmin(high, value + error), high),
-            )
+            low = np.where(fits, np.fmax(low, value - error), low)
+            high = np.where(fits, np.fmin(high, value + error), high)
             found.value, found.error = np.where(better, value, found.value), np.where(better, error, found.error)
             bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
             seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))

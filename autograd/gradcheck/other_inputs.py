@@ -42,6 +42,7 @@ def check_other_inputs(function: CheckedFunction, rng: Rng, atol: float, rtol: f
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trials.other_sizes()
+        trials.another_axis()
         trials.other_broadcasts()
         trials.numbers()
         trials.other_indices()
@@ -73,6 +74,7 @@ class _Trials:
         for n in sorted({n for k in self.arrays for n in self.given[k].shape if n > 1}):
             grows = [self._resized(n, m, "larger arrays") for m in self._longer(n)]
             if any(grows):
+                self._resized(n, 2, "axes of size 2")
                 self._resized(n, 1, "axes of size 1", loud=True)
                 self._resized(n, 0, "empty arrays")
             else:
@@ -128,6 +130,25 @@ class _Trials:
         drawn = self.rng.choice(x.reshape(-1), shape) if x.size else np.ones(shape, x.dtype)
         return drawn * self.rng.uniform(0.97, 1.03, shape) if x.dtype.kind == "f" else drawn
 
+    def another_axis(self) -> None:
+        """One more leading axis of the arrays with most axes, or of all: axis 1 may then not be the last."""
+        sides = {n for k in self.arrays for n in self.given[k].shape}
+        side = next(n for n in range(2, 9) if n not in sides or n == 8)
+        most = max((self.given[k].ndim for k in self.arrays), default=0)
+        for least in sorted({most, 1} - {0}, reverse=True):
+            arguments = list(self.given)
+            for k in self.arrays:
+                if self.given[k].ndim >= least:
+                    arguments[k] = self._in_shape(self.given[k], (side, *self.given[k].shape))
+            if any(arguments[k] is None for k in self.arrays):
+                continue
+            more = [len(shape) + 1 for shape in self.outputs]
+            if self._try(
+                arguments, f"one more axis, of shape {self._shapes(arguments)}",
+                lambda shapes, more=more: [len(shape) for shape in shapes] == more,
+            ):  # fmt: skip
+                return
+
     def other_broadcasts(self) -> None:
         """Each input in turn in all shapes that broadcast to that of the output, while the others keep theirs."""
         if len(self.arrays) < 2 or len(self.outputs) != 1 or 0 in (shape := self.outputs[0]):
@@ -164,15 +185,35 @@ class _Trials:
     # ---- Values ----
 
     def other_indices(self) -> None:
-        """Integers that are all different are repeated, and masks inverted."""
+        """Masks inverted, all True and all False; integers that are all different repeated, and from 0 to the last."""
         for k in self.arrays:
-            x, arguments = self.given[k], list(self.given)
-            if x.dtype == bool:
-                arguments[k] = ~x
-                self._try(arguments, f"input {k} inverted", lambda shapes: True)
-            elif x.dtype.kind in "iu" and x.size > 1 and len(np.unique(x)) == x.size:
-                arguments[k] = np.resize(x.reshape(-1)[: max(1, x.size // 2)], x.shape)
-                self._try(arguments, f"repeated indices in input {k}", lambda shapes: shapes == self.outputs, True)
+            x = self.given[k]
+            others: dict[str, Array] = {}
+            if x.dtype == bool or (x.dtype.kind in "iu" and x.size and 0 <= x.min() <= x.max() <= 1):
+                others = {f"input {k} inverted": x ^ np.ones_like(x), f"input {k} all True": np.ones_like(x),
+                          f"input {k} all False": np.zeros_like(x)}  # fmt: skip
+            if x.dtype.kind in "iu" and x.size:
+                if 1 < x.size == len(np.unique(x)):
+                    repeated = np.resize(x.reshape(-1)[: max(1, x.size // 2)], x.shape)
+                    others[f"repeated indices in input {k}"] = repeated
+                sizes = {n for j in self.function.positions for n in self.given[j].shape if n > x.max()}
+                others |= {f"indices from 0 to {n - 1} in input {k}": self._to_the_ends(x, n) for n in sorted(sizes)}
+            for what, other in others.items():
+                if not np.array_equal(other, x):
+                    arguments = [other if j == k else given for j, given in enumerate(self.given)]
+                    same = x.dtype != bool  # indices choose as many elements as before, a mask may choose others
+                    self._try(arguments, what, lambda shapes, same=same: not same or shapes == self.outputs, same)
+
+    def _to_the_ends(self, x: Array, n: int) -> Array:
+        """Indices of n elements that hold the last and the first, without repetition and in order if x is so."""
+        if x.size > len(np.unique(x)) or x.size > n:
+            drawn = self.rng.integers(0, n, x.size)
+        else:
+            drawn = 1 + self.rng.permutation(max(0, n - 2))[: x.size]
+            drawn = np.append(drawn, [0, 0])[: x.size]
+        drawn[: x.size][-2:] = [0, n - 1][-x.size :]
+        ordered = (np.diff(x.reshape(-1)) >= 0).all()
+        return np.asarray(np.sort(drawn) if ordered else self.rng.permutation(drawn), x.dtype).reshape(x.shape)
 
     def one_array_twice(self) -> None:
         """f(x, x): one Tensor in place of two."""
@@ -203,11 +244,11 @@ class _Trials:
     def _first(self, tensor: Tensor) -> int:
         return next(k for k in self.function.positions if self.function.arguments[k] is tensor)
 
-    def _try(self, changed: list[Any], what: str, expected: Any, only_lost: bool = False, loud: Any = None) -> bool:
+    def _try(self, changed: list[Any], what: str, expected: Any, only_used: bool = False, loud: Any = None) -> bool:
         """Return whether the function takes these inputs, and its gradient is right.
 
         expected: says of the shapes of the outputs whether it does what it does for the given inputs
-        only_lost: True where a gradient at elements that the function does not use says that it asks for other inputs:
+        only_used: True where a gradient at elements that the function does not use says that it asks for other inputs:
             y[i] = x and its g[i] for different places i, x[i] and its g[argsort(i)] for a permutation
         loud: says of a gradient in a wrong shape whether it is a mistake; by default, it is a refusal
 
@@ -225,7 +266,7 @@ class _Trials:
             try:
                 outputs = other.call()
                 other.select_outputs(outputs)
-                values = other.vector(outputs)
+                values = other.middle = other.vector(outputs)
                 if len(other.outputs) != len(self.outputs) or not expected(other.output_shapes):
                     return False
             except Exception:
@@ -245,7 +286,9 @@ class _Trials:
                 return False
             least = [size_of(x) for x in other.points]
             elsewhere = Elsewhere(other, weights, gradients, self.atol, self.rtol, self.usual, least)
-            found = elsewhere.wrong_element(self.rng, only_used=only_lost)
+            if only_used and elsewhere.reaches_unused(self.rng):
+                return True
+            found = elsewhere.wrong_element(self.rng)
             if found is None:
                 return True
             raise elsewhere.report(f"the gradient is right for the given inputs, and wrong for {what}", found, self.rng)

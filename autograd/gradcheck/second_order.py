@@ -25,6 +25,7 @@ def second_order_error(
     rtol: float | None,
     fast: bool,
     options: Options | None = None,
+    precision: str = "float64",
 ) -> float:
     """Return the largest error of the second derivatives, relative as that of `gradient_error`.
 
@@ -32,7 +33,7 @@ def second_order_error(
     recorded
     """
     options = options or Options()
-    with CheckedFunction(func, inputs) as function:
+    with CheckedFunction(func, inputs, precision=precision) as function:
         function.select_outputs(function.call())
         rng = np.random.default_rng(options.seed)
         func = function.func
@@ -67,11 +68,12 @@ def second_order_error(
             )
     if not any(g.requires_grad for g in gradients):
         return 0.0  # it is 0 everywhere
-    first_order = dataclasses.replace(options, shapes=False, float32=False)
+    first_order = dataclasses.replace(options, float32=False)
     try:
         return gradient_error(
-            backward_pass, [*arguments, *cotangents], atol=atol, rtol=rtol, fast=fast, options=first_order
-        )
+            backward_pass, [*arguments, *cotangents], atol=atol, rtol=rtol, fast=fast, precision=precision,
+            options=first_order,
+        )  # fmt: skip
     except GradcheckError as error:
         raise type(error)(
             f"second derivatives (inputs from {count} on are the incoming gradients, outputs are the gradients of "

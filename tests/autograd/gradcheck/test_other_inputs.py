@@ -186,7 +186,9 @@ def test_functions_that_change_within_a_step(function, slope, size):
 
 
 def elsewhere(function, weights, gradient):
-    function.select_outputs(function.call())
+    outputs = function.call()
+    function.select_outputs(outputs)
+    function.middle = function.vector(outputs)
     return Elsewhere(function, np.array(weights), [np.array([gradient])], 0.0, 0.0, 0.0, [1.0])
 
 

@@ -1,0 +1,256 @@
+"""Checks of derivatives that come in other forms than a backward pass: gradients, Hessians, slopes, forward mode."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograd.gradcheck.adapters import from_vjp
+
+Array = np.ndarray
+Function = Callable[..., Any]
+
+SHOWN = 40  # points of an element-wise function that a likely cause is looked for in
+TANGENT_NAMES = {"v", "dx", "t", "tangent", "tangents", "direction", "u", "x_dot", "xdot", "dot"}
+
+
+def check_derivatives(
+    f: Function,
+    gradient: Function,
+    hessian: Function | None = None,
+    *,
+    at: Any,
+    atol: float | None = None,
+    rtol: float | None = None,
+    precision: str = "float64",
+) -> bool:
+    """Check the gradient of a scalar function, and its Hessian, at one point: ∇f by f, ∇²f by ∇f.
+
+    f: maps an array to a number, as a log-likelihood or a loss does; gradient: to an array of the same shape, as a
+        score; hessian: to an array of shape (n, n) for n elements, or of the shape of the point twice.
+    at: the point; other points are not tried.
+    atol, rtol, precision: as in `gradcheck`
+
+    Returns: True
+
+    Raises: as `gradcheck`
+    """
+    from autograd.gradcheck.compare import Options, gradient_error
+
+    point = _floats(at)
+    options = Options(mode="central", elsewhere=False, layouts=False, float32=False)
+
+    def check(function: Function, vjp: Function, what: str) -> None:
+        _named(what, gradient_error, from_vjp(function, vjp), [point], atol=atol, rtol=rtol, precision=precision,
+               options=options)  # fmt: skip
+
+    def number(x: Array) -> Array:
+        value = np.asarray(f(x))
+        if value.size != 1:
+            raise TypeError(f"f returned an array of shape {value.shape}: return one number")
+        return value.reshape(())
+
+    def slopes(x: Array) -> Array:
+        return _shaped(gradient(x), x.shape, "gradient")
+
+    check(number, lambda g, x: g * slopes(x), "")
+    if hessian is not None:
+
+        def rows(g: Array, x: Array) -> Array:
+            second = _shaped(hessian(x), (x.size, x.size), "hessian")
+            return (g.reshape(-1) @ second).reshape(x.shape)
+
+        check(slopes, rows, "the Hessian, compared with derivatives of the gradient, which is right: ")
+    return True
+
+
+def check_elementwise(
+    f: Function,
+    df: Function,
+    d2f: Function | None = None,
+    *,
+    at: Any,
+    atol: float | None = None,
+    rtol: float | None = None,
+    precision: str = "float64",
+) -> bool:
+    """Check the derivative of an element-wise function, and its second derivative, at many points at once.
+
+    f, df, d2f: map an array to one of the same shape, as a link, a kernel, a density or a special function does
+    at: the points, an array of any shape; no others are tried
+    atol, rtol, precision: as in `gradcheck`
+
+    Returns: True
+
+    Raises: GradcheckError for a wrong derivative, its subclass NondifferentiableError for one that is not between the
+        slopes to the left and to the right of a kink, and for NaN
+    """
+    points = _floats(at)
+    _check_slopes(f, df, points, atol, rtol, precision, "")
+    if d2f is not None:
+        what = "the second derivative, compared with that of the first, which is right: "
+        _check_slopes(df, d2f, points, atol, rtol, precision, what)
+    return True
+
+
+def check_jvp(
+    f: Function,
+    jvp: Function,
+    x: Any,
+    *,
+    vjp: Function | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    precision: str = "float64",
+) -> bool:
+    """Check a derivative by forward mode against differences, and the vjp of the same function, if there is one.
+
+    f: as for `from_vjp`, with one output
+    jvp: jvp(x, v) returns the derivative of f at x along v, in the shape of the output; v comes first if the names of
+        the parameters say so.  For several inputs, x and v are tuples.
+    x: one input or a sequence; the point, no other is tried
+    vjp: vjp(g, *inputs), as for `from_vjp`
+    atol, rtol, precision: as in `gradcheck`
+
+    Returns: True
+
+    Raises: as `gradcheck`; the error says which of jvp and vjp is wrong
+    """
+    from autograd.gradcheck.compare import Options, gradient_error
+
+    several = isinstance(x, (tuple, list)) and all(isinstance(part, np.ndarray) for part in x)
+    inputs = [_floats(part) for part in x] if several else [_floats(x)]
+    given: dict[str, Any] = {"atol": atol, "rtol": rtol, "precision": precision}
+    given["options"] = Options(mode="central", elsewhere=False, layouts=False, float32=False)
+    names = list(inspect.signature(jvp).parameters) if _has_signature(jvp) else []
+    last = not (names and names[0] in TANGENT_NAMES)
+
+    def along(point: Sequence[Array], v: Sequence[Array]) -> Array:
+        pair = (tuple(point), tuple(v)) if several else (point[0], v[0])
+        return np.asarray(jvp(*pair) if last else jvp(*pair[::-1]))
+
+    def columns(g: Array, *point: Array) -> tuple[Array, ...]:
+        """The vjp that the jvp stands for: g · (J e) for each unit vector e."""
+        zeros = [np.zeros_like(part) for part in point]
+        found = [np.zeros(part.shape) for part in point]
+        for k, part in enumerate(point):
+            for index in np.ndindex(*part.shape):
+                zeros[k][index] = 1
+                found[k][index] = (g * along(point, zeros)).sum()
+                zeros[k][index] = 0
+        return tuple(found)
+
+    _named("the derivative by forward mode: ", gradient_error, from_vjp(f, columns), inputs, **given)
+    _check_linear(along, inputs, precision)
+    if vjp is not None:
+        _named("reverse mode disagrees with forward mode, which is right: ", gradient_error, from_vjp(f, vjp), inputs,
+               **given)  # fmt: skip
+    return True
+
+
+def _check_linear(along: Function, inputs: Sequence[Array], precision: str) -> None:
+    from autograd.gradcheck.function import GradcheckError
+
+    rng = np.random.default_rng(0)
+    one, other = ([rng.standard_normal(x.shape).astype(precision) for x in inputs] for _ in range(2))
+    inputs = [x.astype(precision) for x in inputs]
+    both = along(inputs, [2 * a + b for a, b in zip(one, other, strict=True)])
+    sums = 2 * along(inputs, one) + along(inputs, other)
+    if not np.allclose(both, sums, rtol=1e-3 if precision == "float32" else 1e-7, atol=1e-4 * abs(sums).max(initial=0)):
+        raise GradcheckError("the derivative by forward mode is not linear in the direction: jvp(x, 2u + v) is not "
+                             "2 jvp(x, u) + jvp(x, v)")  # fmt: skip
+
+
+def _check_slopes(
+    f: Function, df: Function, points: Array, atol: float | None, rtol: float | None, precision: str, what: str
+) -> None:
+    from autograd.gradcheck.diagnosis import Evidence, likely_cause
+    from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
+    from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope
+
+    def same_shape(x: Array) -> Array:
+        return _shaped(f(x), x.shape, "function")
+
+    with CheckedFunction(from_vjp(same_shape, lambda g, x: g), [points], precision=precision) as function:
+        x = function.points[0].reshape(-1)
+        y = np.asarray(same_shape(function.points[0]), float).reshape(-1)
+        analytic = np.asarray(_shaped(df(function.points[0].copy()), points.shape, "derivative"), float).reshape(-1)
+        outputs = function.call()
+        function.select_outputs(outputs)
+        function.middle = function.vector(outputs)
+        if np.isnan(y).any():
+            raise NondifferentiableError(f"{what}the function is NaN at {x[np.isnan(y)][0]:.10g}")
+        sizes = np.where((abs(x) > 1) | ((abs(x) < 1e-10) & (x != 0)), abs(x), 1.0)
+        found = slope(Line.along(function, np.where(np.isfinite(x), sizes, 0)))
+    finite = np.isfinite(x)
+    values, error = found.value / sizes, np.nan_to_num(found.error / sizes, posinf=np.inf)
+    least = (1e-9 if precision == "float64" else 1e-5) * np.nan_to_num(abs(y), posinf=0) / sizes
+    tolerance = 1e-6 if precision == "float64" else 1e-4
+    estimate = Estimate(values, error, least if atol is None else atol, tolerance if rtol is None else rtol)
+    wrong = estimate.wrong(analytic) & finite & ~found.kink
+    if wrong.any():
+        worst = int(np.argmax(np.where(wrong, np.nan_to_num(abs(analytic - values), nan=np.inf), -1)))
+        some = np.unique([worst, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(~found.kink & finite)[:SHOWN]])
+        evidence = Evidence(
+            np.diag(analytic[some]), np.diag(values[some]), some.shape, some.shape, {"x": x[some], "y": y[some]},
+            x[some], noise=float(error[some].max()),
+        )  # fmt: skip
+        raise GradcheckError(
+            f"{what}wrong derivative at {wrong.sum()} of {x.size} points, most at x = {x[worst]:.10g}:\n"
+            f"  analytic   {analytic[worst]:.10g}\n  numerical  {values[worst]:.10g}, to ±{error[worst]:.0e}\n"
+            f"likely cause: {likely_cause(evidence) or 'no known mistake fits these numbers'}"
+        )
+    left, right = found.left / sizes, found.right / sizes
+    slack = 1e-2 * np.fmax(abs(left), abs(right))
+    between = (analytic >= np.fmin(left, right) - slack) & (analytic <= np.fmax(left, right) + slack)
+    kinks = found.kink & finite & np.isfinite(analytic) & ~between
+    if kinks.any():
+        place = int(np.argmax(kinks))
+        raise NondifferentiableError(
+            f"{what}the function is not differentiable at x = {x[place]:.10g}: its slope is "
+            f"{left[place]:.6g} to the left and {right[place]:.6g} to the right, and the derivative given "
+            f"{analytic[place]:.6g}; leave this point out"
+        )
+    known = np.maximum(np.maximum(UNRELIABLE * abs(values), least), 1e-6 * size_of(values))
+    unknown = finite & ~found.kink & ~(error <= known)
+    if unknown.any():
+        warnings.warn(
+            f"{what}the derivative is not reliable at {unknown.sum()} points, such as x = {x[unknown][0]:.10g}: "
+            "rounding in the function hides it",
+            GradcheckWarning,
+            stacklevel=3,
+        )
+
+
+def _named(what: str, check: Function, *arguments: Any, **keywords: Any) -> None:
+    """Call a check; its error begins with `what`."""
+    from autograd.gradcheck.function import GradcheckError
+
+    try:
+        check(*arguments, **keywords)
+    except GradcheckError as error:
+        raise type(error)(f"{what}{error}") from error
+
+
+def _floats(x: Any) -> Array:
+    x = np.asarray(x)
+    return x if x.dtype.kind == "f" and x.itemsize == 8 else x.astype(np.float64)
+
+
+def _shaped(found: Any, shape: tuple[int, ...], what: str) -> Array:
+    found = np.asarray(found)
+    if found.size != np.prod(shape, dtype=int):
+        raise TypeError(f"the {what} has shape {found.shape}: return one of shape {shape}")
+    return found.reshape(shape)
+
+
+def _has_signature(function: Function) -> bool:
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    return True
