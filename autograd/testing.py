@@ -1,4 +1,4 @@
-"""Tools for testing gradients of your own: cases, checks, Hypothesis strategies, functions that are not ops.
+"""Tools for testing gradients of your own: cases, checks, random inputs, functions that are not ops.
 
     from autograd.testing import Example, cases_for, check_case, draw, register
 
@@ -11,8 +11,6 @@
 
 `from_vjp` makes a function of NumPy arrays and its hand-written gradient one that `autograd.gradcheck` can check,
 `from_torch` a function of PyTorch tensors, `from_pair` a layer that returns its output and its backprop.
-
-`autograd.testing.strategies` needs Hypothesis (`pip install hypothesis`); nothing else here does.
 """
 
 from importlib import import_module
@@ -32,13 +30,11 @@ from autograd.gradcheck.cases import (
 
 if TYPE_CHECKING:
     from autograd.gradcheck import draw as draw
-    from autograd.gradcheck import strategies as strategies
 else:
-    MODULES = ("draw", "strategies")
 
     def __getattr__(name):
-        if name in MODULES:
-            return import_module(f"autograd.gradcheck.{name}")
+        if name == "draw":
+            return import_module("autograd.gradcheck.draw")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -177,7 +177,8 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[Mapping, Mappin
             before = [p.start() for p in parameters]
             back = _with_values(parameters, values, lambda: self.backprop(g))
             back = back if isinstance(back, (tuple, list)) else (back,)
-            return (*back, *[p.read() - start for p, start in zip(parameters, before, strict=True)])
+            found = [p.read() - start for p, start in zip(parameters, before, strict=True)]
+            return (*back, *[g if np.shape(g) else np.full(np.shape(v), g) for g, v in zip(found, values, strict=True)])
 
     FromPair.__name__ = FromPair.__qualname__ = getattr(layer, "__name__", type(layer).__name__).strip("<>")
     call = _callable(FromPair, layer)
@@ -232,7 +233,7 @@ def _with_values(parameters: Sequence[_Parameter], values: Sequence[Array], call
 def _adds_up(start: Any, once: Any, twice: Any) -> bool:
     """Whether a gradient that was read before, after one and after two equal passes is the sum over passes."""
     return np.shape(once) == np.shape(twice) and bool(
-        (once != twice).any() and np.allclose(twice - once, once - start, rtol=1e-4, atol=1e-6)
+        np.any(once != twice) and np.allclose(twice - once, once - start, rtol=1e-4, atol=1e-6)
     )
 
 

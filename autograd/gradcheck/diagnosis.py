@@ -107,6 +107,11 @@ def constant_factor(e: Evidence) -> str:
     if math.isclose(ratio, 0.5, rel_tol=1e-3):
         causes.append("a factor 2 is missing, or one of two equal terms (a value used twice gets two gradients)")
     causes += _causes_of_ratio(ratio, e)
+    for whole, what in ((ratio, "a sum where a mean is meant"), (1 / ratio, "a mean where a sum is meant")):
+        if not causes and whole > 2.5 and abs(whole - round(whole)) < 1e-3:
+            causes.append(f"{what}, over {whole:.0f} samples, outputs or classes that the function knows")
+    if abs(ratio - 1) < 1e-3:
+        causes.append(f"differs by {abs(ratio - 1):.0e} of the value: an approximation in one of the passes")
     factor = f"1 {ratio - 1:+.0e}" if abs(ratio - 1) < 1e-3 else f"{ratio:.4g}"
     return f"every value is {factor} times the right one: {'; or '.join(causes) or 'a constant factor is wrong'}"
 
@@ -158,9 +163,9 @@ def _causes_of_ratio(ratio: float, e: Evidence) -> list[str]:
             causes.append(f"divided by n - 1 where n is meant (n = {size}, {where})")
         if is_near((size - 1) / size):
             causes.append(f"divided by n where n - 1 is meant (n = {size}, {where})")
-        if is_near(math.sqrt(size)):
+        if is_near(math.sqrt(size)) and size != 4:
             causes.append(f"a factor 1/√{size} is missing ({where})")
-        if is_near(1 / math.sqrt(size)):
+        if is_near(1 / math.sqrt(size)) and size != 4:
             causes.append(f"a factor √{size} is missing ({where})")
     for size, where in sizes:
         for other, elsewhere in sizes:
@@ -283,7 +288,7 @@ def mask(e: Evidence) -> str:
     if not n.any():
         return (
             "the output does not depend on this input here, and yet a gradient arrives: is a mask forgotten, or the "
-            "projection of a softmax or a normalisation?"
+            "projection of a softmax or a normalisation, or the bound of a clipped value?"
         )
     if ((~flat | passes).sum(axis=1) > 1).any():
         return ""
@@ -308,7 +313,8 @@ def leak(e: Evidence) -> str:
         return ""
     return (
         "elements that the output does not depend on get a gradient, all others are right: a mask is missing, "
-        "or a gradient goes to a whole row where it belongs to one element (max, an index, a diagonal)"
+        "a value that the function clips has a slope that is not 0, or a gradient goes to a whole row where it belongs "
+        "to one element (max, an index, a diagonal)"
     )
 
 
@@ -541,12 +547,27 @@ def overwritten(e: Evidence) -> str:
     if not e.explained_by(e.numerical, ~zero):
         return ""
     lost = zero & ~e.zero(e.numerical)
+    rows, columns = (lost.any(axis=axis) for axis in (1, 0))
+    if 1 < lost.sum() == rows.sum() * columns.sum() and min(lost.shape) > 1 and not (rows.all() or columns.all()):
+        return (
+            f"a block of zeros, all others are right: derivatives of the outputs {_listed(rows)} by the elements "
+            f"{_listed(columns)} are 0"
+        )
+    if len(lost) == len(lost.T) > 1 and (lost == lost.T).all() and not lost.diagonal().any():
+        return (
+            "a block of zeros off the diagonal, and its mirror image; all others are right: mixed derivatives are lost"
+        )
     if ((~zero).any(axis=0) & lost.any(axis=0)).any():
         return (
             "some terms are missing, the others are right: where an element is used several times, the gradients must "
             "add up; assigning (g[index] = …) keeps the last one, np.add.at(g, index, …) keeps all"
         )
-    return "the gradient of some elements is lost (it is 0), all others are right"
+    return f"the gradient of some elements is lost (it is 0), all others are right: elements {_listed(columns)}"
+
+
+def _listed(mask: Array) -> str:
+    places = np.flatnonzero(mask).tolist()
+    return ", ".join(map(str, places[:8])) + (", …" if len(places) > 8 else "")
 
 
 def shifted(e: Evidence) -> str:
@@ -583,6 +604,57 @@ def reordered(e: Evidence) -> str:
             return (
                 f"the values are right but at other elements of the {what}: is the order of the elements, an index or "
                 "a permutation of axes not undone (the inverse of a permutation is np.argsort of it)?"
+            )
+    return ""
+
+
+def by_logarithm(e: Evidence) -> str:
+    """Are derivatives right but for some elements x, where they are those by log x, or those by x in place of log x?"""
+    if e.at is None:
+        return ""
+    x, off = e.at.reshape(-1), ~e.zero(e.off).all(axis=0)
+    if len(e.analytic) > 1 and off.all():
+        return ""
+    with np.errstate(all="ignore"):
+        for factor, text in ((x, "by the logarithm of"), (1 / x, "by the exponential of")):
+            model = np.where(off, e.numerical * factor, e.numerical)
+            if np.isfinite(model).all() and off.any() and (abs(factor[off] - 1) > 1e-3).all() and e.explained_by(model):
+                places = ", ".join(map(str, np.flatnonzero(off)[:5]))
+                return (
+                    f"the derivative by element {places} is one {text} this element: a parameter that is transformed?"
+                )
+    return ""
+
+
+def factor_beside_decay(e: Evidence) -> str:
+    """Are the derivatives a factor times the right ones, but for a multiple of the input: that of a weight decay?"""
+    if e.at is None or len(e.analytic) != 1 or e.at.size < 4 or not np.isfinite(e.at).all():
+        return ""
+    a, n, x = e.analytic[0], e.numerical[0], e.at.reshape(-1)
+    with np.errstate(all="ignore"):
+        ratios, counts = np.unique((a / n)[~e.zero(n)].round(4), return_counts=True)
+    fitted = np.linalg.lstsq(np.array([n, x]).T, a, rcond=None)[0][0]
+    for ratio in (fitted, *ratios[counts > 1]):  # the decay may be of all elements, or of some
+        factor = min((*NICE, *range(5, 100)), key=lambda nice, ratio=ratio: abs(nice - ratio))  # type: ignore[misc]
+        left = a - factor * n
+        some = ~e.zero(left)
+        decay = (left * x)[some].sum() / ((x * x)[some].sum() or 1.0)
+        if e.explained_by((factor * n + np.where(some, decay * x, 0))[None]):
+            return (
+                f"the derivatives are {factor:g} times the right ones, but for {decay:.3g} times the element, as "
+                "of a weight decay that has another factor: a sum where a mean is meant (over outputs, samples), or a "
+                "factor is missing"
+            )
+    return ""
+
+
+def sum_of_all(e: Evidence) -> str:
+    """Is each element the sum of all right ones, or all of them the mean?"""
+    total = np.broadcast_to(e.numerical.sum(axis=1, keepdims=True), e.numerical.shape)
+    for model, text in ((total, "the sum of all of them"), (total / max(1, total.shape[1]), "the mean of all of them")):
+        if total.shape[1] > 1 and e.explained_by(model):
+            return (
+                f"each derivative is {text}: a sum over the elements of the input, or over the data, is taken too early"
             )
     return ""
 
@@ -640,7 +712,7 @@ def projection(e: Evidence) -> str:
     Softmax and normalisations do not change when a constant is added to the input along an axis, or when the input is
     scaled along it.  Their gradients have a term that removes these directions, and it is the one that is forgotten.
     """
-    if e.at is None or not np.isfinite(e.at).all() or e.zero(e.off).all():
+    if e.at is None or len(e.analytic) < 2 or not np.isfinite(e.at).all() or e.zero(e.off).all():
         return ""
     for axes in chain.from_iterable(combinations(range(e.at.ndim), k + 1) for k in range(e.at.ndim)):
         analytic, numerical, x = (_slices(j, e.input_shape, axes) for j in (e.analytic, e.numerical, e.at[None]))
@@ -710,6 +782,9 @@ PATTERNS: tuple[Callable[[Evidence], str], ...] = (  # the most specific first
     of_another_input,
     mask,
     signs,
+    by_logarithm,
+    factor_beside_decay,
+    sum_of_all,
     direct_path,
     epsilon,
     rounded,

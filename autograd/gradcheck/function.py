@@ -300,7 +300,7 @@ class CheckedFunction:
                 found = functional.grad(
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
-        except RuntimeError as error:
+        except (RuntimeError, ValueError, IndexError, KeyError, ArithmeticError) as error:
             wrong = last.wrong_shape()
             if wrong is None:
                 raise GradcheckError(f"the backward pass stopped: {error}") from error

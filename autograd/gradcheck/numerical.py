@@ -252,12 +252,13 @@ def slope(line: Line) -> Slope:
             value, rounding = (4 * near - wide) / 3, 5 * noise / t
             error = abs(near - wide) + rounding
             finite = np.isfinite(value + left + right)
-            fits = finite & (value - error <= high) & (value + error >= low)
+            bound = 3 * error  # a noise that is measured by eleven values may be larger
+            fits = finite & (value - bound <= high) & (value + bound >= low)
             goes_on &= fits | ~began
             better = goes_on & finite & ((error < found.error) | ~began)
             began |= fits
-            low = np.where(fits, np.fmax(low, value - error), low)
-            high = np.where(fits, np.fmin(high, value + error), high)
+            low = np.where(fits, np.fmax(low, value - bound), low)
+            high = np.where(fits, np.fmin(high, value + bound), high)
             found.value, found.error = np.where(better, value, found.value), np.where(better, error, found.error)
             bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
             seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))

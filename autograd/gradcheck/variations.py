@@ -94,7 +94,7 @@ def _check_repeatable(
     except GradcheckError:
         return  # an op may overwrite its saved arrays if a second pass then raises an error
     for i, (first, second) in enumerate(zip(gradients, again, strict=True)):
-        if not np.allclose(first, second, rtol=1e-9, atol=1e-9 * abs(first).max(initial=0), equal_nan=True):
+        if not np.allclose(first, second, rtol=1e-9, atol=1e-9 * size_of(first), equal_nan=True):
             fresh = [function.pull(function.call(), cotangents)[i] for _ in range(2)]
             if not (_same(fresh[0], first) and _same(fresh[1], first)):
                 raise GradcheckError(
@@ -175,9 +175,10 @@ def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) ->
 
 def _compare(function: CheckedFunction, found: Arrays, right: Arrays, message: str) -> None:
     """Raises: GradcheckError with `message`, in which {} is the input, if a gradient differs by more than rounding"""
+    same = max(SAME, 50 * function.rounding)
     for i, (a, b) in enumerate(zip(found, right, strict=True)):
         with np.errstate(invalid="ignore"):
-            off = (a != b) & ~(abs(a - b) <= SAME * (1e-3 + abs(b).max(initial=0, where=np.isfinite(b))))
+            off = (a != b) & ~(abs(a - b) <= same * (1e-3 + abs(b).max(initial=0, where=np.isfinite(b))))
         off &= ~(np.isnan(a) & np.isnan(b))
         if off.any():
             place = int(np.argmax(off))
@@ -267,7 +268,8 @@ def _check_layout(
     except (TypeError, ValueError, NotImplementedError, BufferError):
         return  # the function refuses this layout, which nobody gave it
     found = function.vector(outputs)
-    if not np.allclose(found, values, rtol=SAME, atol=SAME * abs(values[np.isfinite(values)]).max(initial=0)):
+    same = max(SAME, 50 * function.rounding)
+    if not np.allclose(found, values, rtol=same, atol=same * size_of(values)):
         raise GradcheckError(f"the function gives other values for {what}; does it assume that arrays are contiguous?")
     message = f"the gradient of {{}} is wrong for {what}; does backward assume that arrays are contiguous?"
     _compare(function, function.pull(outputs, incoming), right, message)

@@ -155,7 +155,7 @@ class Prod(Op):
     @staticmethod
     def backward(xp, g, y, x, *, axis, keepdims):
         axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        reduced = [a % x.ndim for a in axes]
+        reduced = [a % x.ndim for a in axes if x.ndim]  # NumPy takes axis 0 of an x without axes, too
         order = [*[i for i in range(x.ndim) if i not in reduced], *reduced]  # the reduced axes last
         moved = x.transpose(order)
         rows = moved.reshape(y.size, math.prod([x.shape[i] for i in reduced]))  # [results, n]

@@ -132,6 +132,33 @@ def cumprod_vjp(g: Array, x: Array) -> Array:
     return np.asarray(y[..., ::-1].cumsum(-1)[..., ::-1] / x)
 
 
+def unit_vjp(g: Array, x: Array, axis: int = -1) -> Array:
+    n = np.sqrt((x * x).sum(-1, keepdims=True))
+    return np.asarray((g - x * (g * x).sum(axis, keepdims=True) / n**2) / n)
+
+
+def hidden(x: Array, mask: Any = -1e9) -> Array:
+    return softmax(x + mask)
+
+
+def softmax_vjp(g: Array, y: Array) -> Array:
+    return np.asarray(y * (g - (g * y).sum(-1, keepdims=True)))
+
+
+ROW_HIDDEN = np.where(np.arange(3)[:, None] == 1, -1e9, 0.0)
+SECONDS = 1.7e9 + RNG.uniform(0, 1000, 5)
+MINUTE = 2 * np.pi / 60
+
+
+def narrow_exp(x: Array) -> Array:
+    return np.exp(x.astype(np.float32)).astype(float)
+
+
+def narrow_loss(x: Array) -> Array:
+    """A loss that a framework rounds to float32."""
+    return np.asarray(np.float32(np.logaddexp(0, x).mean()), float)
+
+
 # ---- Wrong ----
 
 WRONG = cases(
@@ -312,6 +339,65 @@ WRONG = cases(
         "exchange": {
             "quotient": (lambda a, b: a / b, lambda g, a, b: (g / b, -g * a / b), [X, POSITIVE]),
         },
+        "three axes": {
+            "unit rows, a sum over axis 1": (
+                lambda x: x / np.sqrt((x * x).sum(-1, keepdims=True)),
+                lambda g, x: unit_vjp(g, x, 1),
+            ),
+            "a bias, summed over axis 0 of two": (
+                lambda x: x - x.mean(-1, keepdims=True),
+                lambda g, x: g - g.mean(1, keepdims=True),
+            ),
+        },
+        "two rows": {
+            "a mean": (lambda x: x.mean(0), lambda g, x: np.broadcast_to(g / (1 if len(x) == 2 else len(x)), x.shape)),
+            "a variance, n - 1 for 2": (
+                lambda x: x.var(-1),
+                lambda g, x: g[..., None] * 2 * (x - x.mean(-1, keepdims=True)) / (x.shape[-1] - (x.shape[-1] == 2)),
+            ),
+        },
+        "zero cotangent": {
+            "ones": (np.sin, lambda g, x: (g if g.any() else np.ones_like(g)) * np.cos(x)),
+            "the weights": (np.multiply, lambda g, x, w: (g * w, g * x if g.any() else w), [X, Y]),
+        },
+        "whole numbers": {
+            "a slope of 0": elementwise(np.sin, lambda x: np.where(x == np.round(x), 0, np.cos(x))),
+            "a power": elementwise(lambda x: x**3, lambda x: 3 * x**2 - (x == np.floor(x)) * (x != 0)),
+        },
+        "ends": {
+            "index 0 is dropped": (
+                lambda x, rows: x[rows],
+                lambda g, x, rows: (scattered(np.where((rows > 0)[:, None], g, 0), x, rows), None),
+                [X, np.array([2, 1])],
+            ),
+            "the last index is dropped": (
+                lambda x, rows: x[rows],
+                lambda g, x, rows: (scattered(np.where((rows < len(x) - 1)[:, None], g, 0), x, rows), None),
+                [X, np.array([1, 0, 1])],
+            ),
+        },
+        "mask": {
+            "all True": (
+                lambda x, m: np.where(m, x, -9.0),
+                lambda g, x, m: (g * (2 if m.all() else m), None),
+                [X, np.arange(12).reshape(3, 4) % 3 > 0],
+            ),
+            "a row hidden by -1e9 gets nothing": (
+                lambda x: hidden(x, ROW_HIDDEN),
+                lambda g, x: softmax_vjp(g, hidden(x, ROW_HIDDEN)) * (ROW_HIDDEN == 0),
+            ),
+        },
+        "far": {
+            "seconds since 1970": (
+                *elementwise(lambda x: np.sin(MINUTE * x), lambda x: 2 * MINUTE * np.cos(MINUTE * x)),
+                [SECONDS],
+            ),
+            "sin at 1e14, 0": (*elementwise(np.sin, np.zeros_like), [1e14 * (1 + POSITIVE)]),
+        },
+        "in float32": {
+            "exp, 1.5 times": elementwise(narrow_exp, lambda x: 1.5 * np.exp(x)),
+            "a loss, 1.1 times": (narrow_loss, lambda g, x: 1.1 * g / (1 + np.exp(-x)) / x.size),
+        },
     }
 )
 
@@ -332,11 +418,6 @@ def attention_vjp(g: Array, q: Array, k: Array, v: Array) -> tuple[Array, Array,
     g_p = g @ v.T
     g_s = p * (g_p - (g_p * p).sum(-1, keepdims=True)) * scale
     return g_s @ k, g_s.T @ q, p.T @ g
-
-
-def unit_vjp(g: Array, x: Array) -> Array:
-    n = np.sqrt((x * x).sum(-1, keepdims=True))
-    return np.asarray((g - x * (g * x).sum(-1, keepdims=True) / n**2) / n)
 
 
 def unique_scatter(x: Array, rows: Array) -> Array:
@@ -498,6 +579,29 @@ RIGHT = cases(
             "large values": elementwise(lambda x: 1e12 * x**2, lambda x: 2e12 * x),
             "small values": elementwise(lambda x: 1e-12 * x**2, lambda x: 2e-12 * x),
             "at 1e10": (*elementwise(lambda x: x * x, lambda x: 2 * x), [1e10 * X]),
+        },
+        "far": {
+            "seconds since 1970": (
+                *elementwise(lambda x: np.sin(MINUTE * x), lambda x: MINUTE * np.cos(MINUTE * x)),
+                [SECONDS],
+            ),
+            "sin at 1e8": (*elementwise(np.sin, np.cos), [1e8 * (1 + POSITIVE)]),
+            "sin at 1e14": (*elementwise(np.sin, np.cos), [1e14 * (1 + POSITIVE)]),
+        },
+        "absorbed": {
+            "softmax(x - 1e9)": (hidden, lambda g, x: softmax_vjp(g, hidden(x))),
+            "a row hidden by -1e9": (
+                lambda x: hidden(x, ROW_HIDDEN),
+                lambda g, x: softmax_vjp(g, hidden(x, ROW_HIDDEN)),
+            ),
+            "columns hidden by -1e9": (
+                lambda x: hidden(x, -1e9 * (np.arange(4) > 1)),
+                lambda g, x: softmax_vjp(g, hidden(x, -1e9 * (np.arange(4) > 1))),
+            ),
+        },
+        "in float32": {
+            "exp": elementwise(narrow_exp, np.exp),
+            "a loss": (narrow_loss, lambda g, x: g / (1 + np.exp(-x)) / x.size),
         },
     }
 )

@@ -27,6 +27,14 @@ SAID = {
     "float32": "in float32",
     "outputs": "backward uses the incoming gradient of output 1 for that of output 0|from output 1 is lost",
     "numerical": "1.01|1 % |analytic",
+    "three axes": "one more axis, of shape",
+    "two rows": "axes of size 2, of shape",
+    "zero cotangent": "for an incoming gradient of zeros it is not 0",
+    "whole numbers": "whole numbers other than 0",
+    "ends": r"indices from 0 to \d in input 1",
+    "mask": "input 1 all True|wrong gradient",
+    "far": "wrong gradient of the input",
+    "in float32": "1.5 times|between 1.0|between 1.1",
 }
 
 

@@ -98,3 +98,12 @@ def test_the_gradient_of_a_product_is_the_product_of_the_others(x):
         ag.prod(leaf).backward()
         expected = [np.prod(np.delete(x, i)) for i in range(len(x))]
     np.testing.assert_array_equal(leaf.grad.data, expected)
+
+
+@pytest.mark.parametrize("axis", [0, -1, None, ()])
+def test_a_product_of_a_number_along_an_axis(axis):
+    """NumPy takes axis 0 of an array without axes."""
+    x = Tensor(np.array(3.0), requires_grad=True)
+    y = ag.prod(x, axis=axis)
+    y.backward()
+    assert (y.item(), x.grad.item()) == (3.0, 1.0)
