@@ -20,10 +20,6 @@ SMALL = 1_000  # likewise of one at another point
 SAMPLE = 200  # elements that are compared if it is larger
 SLOPE = 1e-6  # of a slope at another point, what may differ besides what is known of the error of the differences
 FLOOR = 1e-9  # likewise of the outputs: a slope may be what is left of terms that cancel
-ELSEWHERE = (
-    "a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), numbers that "
-    "overflow, vanish or cancel in backward, or something that backward keeps from the first call"
-)
 
 
 class Comparison:
@@ -304,8 +300,8 @@ class Elsewhere:
             return None
         return i, k, analytic, numerical
 
-    def report(self, begin: str, found: tuple[int, int, float, float], rng: Rng) -> GradcheckError:
-        """The error about a wrong element."""
+    def report(self, begin: str, found: tuple[int, int, float, float], rng: Rng, general: str = "") -> GradcheckError:
+        """The error about a wrong element; general: what is the likely cause in general."""
         function, (i, place, analytic, numerical) = self.function, found
         cause = ""
         if len(self.weights) * function.points[i].size <= SMALL:
@@ -315,11 +311,11 @@ class Elsewhere:
                 cause = comparison.cause(i, jacobian, comparison.numerical(i, jacobian))
             except GradcheckError:  # a kink, at another element
                 pass
-        cause = f"{cause}; and there alone: " if cause else ""
+        cause = "; and there alone: ".join(filter(None, (cause, general))) or "no known mistake fits these numbers"
         return GradcheckError(
             f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is "
             f"{function.points[i].reshape(-1)[place]:.6g} there\n  analytic   {analytic:.10g}\n"
-            f"  numerical  {numerical:.10g}\nlikely cause: {cause}{ELSEWHERE}{_about_rounding(function)}"
+            f"  numerical  {numerical:.10g}\nlikely cause: {cause}{_about_rounding(function)}"
         )
 
     def reaches_unused(self, rng: Rng) -> bool:

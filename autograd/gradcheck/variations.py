@@ -26,6 +26,10 @@ Rng = np.random.Generator
 NOISE = 1e-9  # gradients below this may be rounding errors of 0
 SAME = 1e-7  # of the largest element, what another order of sums may change
 FAR = 1000.0  # beyond what exp takes, for both signs
+UNREACHED = (
+    "a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), numbers that "
+    "overflow, vanish or cancel in backward, or something that backward keeps from the first call"
+)
 HALF_ZERO = "the inputs, about half of them 0"
 TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
@@ -349,7 +353,7 @@ def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: 
                 if what == HALF_ZERO and points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
                     continue  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
                 begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
-                raise elsewhere.report(begin, found, rng)
+                raise elsewhere.report(begin, found, rng, UNREACHED)
 
 
 def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> tuple[Array | None, Arrays | None]:

@@ -31,10 +31,10 @@ SAID = {
     "two rows": "axes of size 2, of shape",
     "zero cotangent": "for an incoming gradient of zeros it is not 0",
     "whole numbers": "whole numbers other than 0",
-    "ends": r"indices from 0 to \d in input 1",
+    "ends": r"indices from 0 to \d in input 1|axes of size 2",
     "mask": "input 1 all True|wrong gradient",
     "far": "wrong gradient of the input",
-    "in float32": "1.5 times|between 1.0|between 1.1",
+    "in float32": "1.5 times|1.1 times|between 1.0",
 }
 
 
