@@ -139,7 +139,7 @@ def _parameters(function: Function) -> list[str]:
     return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
 
 
-def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[Mapping, Mapping] | None = None) -> Function:
+def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | None = None) -> Function:
     """Return a function of Tensors, from a layer that returns its output and the function that goes back through it.
 
     layer(*inputs): returns (output, backprop).  backprop(g) returns the gradient by the input, for several inputs a
@@ -150,10 +150,10 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[Mapping, Mappin
         call and back after it; the gradients are left behind.
     """
     if isinstance(params, tuple):
-        values, gradients = params
+        kept, gradients = params
         params = {
-            name: (partial(values.get, name), partial(values.__setitem__, name), partial(gradients.get, name))
-            for name in values
+            name: (partial(kept.get, name), partial(kept.__setitem__, name), partial(gradients.get, name))
+            for name in kept
         }
     parameters = [_Parameter(*three) for three in (params or {}).values()]
 

@@ -275,8 +275,9 @@ class Elsewhere:
                 return 0.0, analytic, numerical
             if known:
                 found = slope(line)
-        if found.kink.any() or not np.isfinite(numerical + float(found.error.item())):
-            return 0.0, analytic, numerical
+        error = float(found.error.item())
+        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and error > 0.1 * abs(numerical)):
+            return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
         return (math.inf if math.isnan(off) else off), analytic, numerical
 
     def wrong_element(self, rng: Rng) -> tuple[int, int, float, float] | None:

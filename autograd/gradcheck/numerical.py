@@ -262,7 +262,14 @@ def slope(line: Line) -> Slope:
             found.value, found.error = np.where(better, value, found.value), np.where(better, error, found.error)
             bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
             seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))
-            bends.append((np.where(seen, bend, 0), seen & (wide_bend < 1.4 * bend), left, right))
+            bends.append(
+                (
+                    np.where(seen, bend, 0),
+                    seen & (wide_bend < 1.4 * bend) & (abs(near - wide) < 0.1 * bend),
+                    left,
+                    right,
+                )
+            )
             ends.append(
                 np.where(np.isfinite(left) & np.isfinite(right), np.minimum(change, wide_change) - 20 * noise, np.nan)
             )

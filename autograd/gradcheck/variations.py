@@ -339,7 +339,7 @@ def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: 
         sizes = [size_of(x) for x in function.points]
         for what, points in other_points(function.points, rng):
             values, there = _gradients_at(function, weights, points)
-            if there is None:
+            if values is None or there is None:
                 continue
             if pairs:
                 _check_two_graphs(function, weights, right, there, points)
