@@ -40,7 +40,7 @@ def find_texts(config: RunConfig, resumed: RunDirectory | None, say: Say) -> Tex
     """
     if config.data is None and config.train is None:
         return None
-    if resumed is not None and is_prepared(resumed.data_path / "train"):
+    if resumed is not None and is_prepared(resumed.data_path / "train") and resumed.vocabulary_path.exists():
         return Texts(None, kept_copy(resumed, "valid") or config.valid, kept_copy(resumed, "test") or config.test)
     if config.data is None:
         return Texts(config.train, config.valid, config.test)
