@@ -333,6 +333,7 @@ def _configs(outgoing: Outgoing, pad: int) -> dict[str, dict[str, Any]]:
         **tokens,
     }
     tokenizer = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": not outgoing.is_shared, "source_lang": None,
+                 "pad_token": outgoing.names("target")[pad],
                  "target_lang": None, "model_max_length": longest}  # fmt: skip
     return {
         CONFIG_NAME: config,

@@ -118,8 +118,9 @@ class Outgoing:
         order = self.source if side == "source" else self.target
         ours = _names(getattr(self.learned.vocabulary, side))
         ours[EOS], ours[UNK] = "</s>", "<unk>"
-        added = "<pad>" if all(ours[index] != "<pad>" for index in order if index >= 0) else "<start>"
-        names = [ours[index] if index >= 0 else added for index in order]
+        if ADDED in order and "<pad>" in ours:  # the added row is the padding there; the model's own is never written
+            ours[ours.index("<pad>")] = "<blank>"
+        names = [ours[index] if index >= 0 else "<pad>" for index in order]
         twice = len(names) - len(set(names))
         if twice:
             raise UserError(

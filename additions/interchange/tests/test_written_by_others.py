@@ -65,6 +65,20 @@ def test_search_settings_go_there_and_come_back(name, tmp_path):
     assert "((length + 5) / 6)^0.7" in note
 
 
+@pytest.mark.parametrize("fields", [{"decoder_start": "bos"}, {"decoder_start": "eos"}, {"decoder_start": "zero"}])
+def test_exported_tokenizer_skips_the_token_that_starts_the_decoder(fields, tmp_path):
+    """It is the padding there, also where the run has a padding of its own."""
+    write_foreign(learned_model(norm_epsilon=1e-5, **fields), tmp_path / "model", "huggingface")
+    names, config, tokenizer = (
+        json.loads((tmp_path / "model" / f"{name}.json").read_text())
+        for name in ("vocab", "generation_config", "tokenizer_config")
+    )
+    assert names[tokenizer["pad_token"]] == config["pad_token_id"]
+    if fields["decoder_start"] == "zero":
+        assert tokenizer["pad_token"] == list(names)[-1] == "<pad>"  # CTranslate2's converter takes off the last
+        assert config["decoder_start_token_id"] == config["pad_token_id"]
+
+
 def test_export_to_hugging_face_says_how_long_translations_may_be_and_has_no_bias_that_the_model_lacks(tmp_path):
     """`generate()` stops after 20 tokens where no length is given, and the class always stores a bias."""
     learned = learned_model(norm_epsilon=1e-5)
