@@ -102,7 +102,7 @@ def test_the_fast_parts_are_shown_on_request(tmp_path):
     assert losses[0] == losses[1] == f"loss {pages[0].step['loss'] / pages[0].step['loss_is_of'][0]:.4f} a token\n"
     plain, fast = ({each["file"] for each in page.places} for page in pages)
     assert not any("/fast/" in path for path in plain)
-    assert "minitf/fast/layers.py" in fast
+    assert any("/fast/" in path for path in fast)
     sources = [each["file"] for described in pages[0].classes for each in described["forward"] + described["backward"]]
     assert not any("/fast/" in path for path in sources)
 
