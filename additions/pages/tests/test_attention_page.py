@@ -179,6 +179,14 @@ def test_labels_are_the_pieces(opened, simple):
         assert tuple(opened.run(TEXTS, "#keys bdi")) == keys
 
 
+def test_tokens_are_whole_on_a_phone(opened):
+    opened.viewport(400, 900)
+    tokens = "[...document.querySelectorAll('.tokens bdi')]"
+    assert opened.run(f"return {tokens}.filter((each) => each.scrollWidth > each.clientWidth + 1).length") == 0
+    assert opened.run("return document.documentElement.scrollWidth <= innerWidth")
+    opened.viewport(1500, 950)
+
+
 def test_the_weights_in_the_browser_are_the_model_s(opened, simple):
     for kind in ("encoder", "decoder", "cross"):
         opened.click(f'#kind input[value="{kind}"] + span')
