@@ -4,6 +4,7 @@
 from autograd.ops.activations import *
 from autograd.ops.arithmetic import *
 from autograd.ops.choose import *
+from autograd.ops.composed import *
 from autograd.ops.elementwise import *
 from autograd.ops.index import *
 from autograd.ops.join import *
@@ -11,6 +12,7 @@ from autograd.ops.nn import *
 from autograd.ops.products import *
 from autograd.ops.reduce import *
 from autograd.ops.shape import *
+from autograd.tensor import Tensor, attach
 
 __all__ = [
     "abs",
@@ -27,6 +29,7 @@ __all__ = [
     "cumsum",
     "diagonal",
     "divide",
+    "dot",
     "dropout",
     "einsum",
     "embedding",
@@ -34,13 +37,16 @@ __all__ = [
     "exp",
     "expand_dims",
     "expm1",
+    "flip",
     "gelu",
     "getitem",
     "index_add",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log",
     "log1p",
+    "log2",
     "log_softmax",
     "logsumexp",
     "masked_fill",
@@ -52,6 +58,7 @@ __all__ = [
     "minimum",
     "multiply",
     "negative",
+    "outer",
     "pad",
     "power",
     "prod",
@@ -60,6 +67,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "roll",
     "scaled_dot_product_attention",
     "sigmoid",
     "sign",
@@ -67,6 +75,7 @@ __all__ = [
     "sin",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -78,7 +87,9 @@ __all__ = [
     "swapaxes",
     "take",
     "take_along_axis",
+    "tan",
     "tanh",
+    "tile",
     "topk",
     "transpose",
     "tril",
@@ -86,3 +97,7 @@ __all__ = [
     "var",
     "where",
 ]
+
+for _name in __all__:  # x.relu() is relu(x): every function of an array is a method, if there is none of its name
+    if globals()[_name].__code__.co_varnames[0] in ("x", "a") and not hasattr(Tensor, _name):
+        attach(**{_name: globals()[_name]})

@@ -230,4 +230,4 @@ def remainder(a: TensorLike, b: TensorLike) -> Tensor:
     return apply(Remainder, a, b)
 
 
-attach(__abs__=abs, abs=abs, __mod__=remainder, __rmod__=lambda x, other: remainder(other, x), clip=clip)
+attach(__abs__=abs, __mod__=remainder, __rmod__=lambda x, other: remainder(other, x))

@@ -354,11 +354,6 @@ def _astype(x: Tensor, dtype: DTypeLike, copy: bool = False) -> Tensor:
 attach(
     __pow__=power,
     __rpow__=lambda x, other: power(other, x),
-    exp=exp,
-    log=log,
-    sqrt=sqrt,
-    tanh=tanh,
-    clone=clone,
     copy=clone,
     astype=_astype,
 )

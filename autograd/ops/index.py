@@ -212,4 +212,4 @@ def rows(x: Tensor) -> Iterator[Tensor]:
     return (x[i] for i in range(len(x)))
 
 
-attach(__getitem__=getitem, __iter__=rows, argmax=argmax, argmin=argmin, diagonal=diagonal, repeat=repeat)
+attach(__getitem__=getitem, __iter__=rows)

@@ -11,7 +11,7 @@ from typing import Any
 from autograd.backend import keep_bfloat16, keep_where, widened
 from autograd.engine import Op, apply, evaluate
 from autograd.ops.flops import per_input, per_output
-from autograd.tensor import Tensor, TensorLike, attach
+from autograd.tensor import Tensor, TensorLike
 
 Axis = int | tuple[int, ...] | None
 
@@ -347,6 +347,3 @@ def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     """
     refuse_list(axis)
     return apply(LogSoftmax, x, axis=axis)
-
-
-attach(sum=sum, mean=mean, var=var, std=std, prod=prod, cumsum=cumsum, max=max, min=min)

@@ -107,8 +107,6 @@ attach(
     T=property(transpose, doc="All axes reversed."),
     reshape=lambda x, *shape: reshape(x, _one_sequence(shape)),
     transpose=lambda x, *axes: transpose(x, _one_sequence(axes) or None),
-    swapaxes=swapaxes,
-    squeeze=squeeze,
     flatten=flatten,
     ravel=flatten,
 )
