@@ -15,27 +15,59 @@ if TYPE_CHECKING:
     from minitf.config import OptimizerConfig as OptimizerConfig
     from minitf.config import RunConfig as RunConfig
     from minitf.config import TransformerConfig as TransformerConfig
+    from minitf.config.model import BOS as BOS
+    from minitf.config.model import EOS as EOS
+    from minitf.config.model import PAD as PAD
+    from minitf.data.batches import Batches as Batches
+    from minitf.data.vocabulary import Vocabulary as Vocabulary
     from minitf.decoding.greedy import greedy_search as greedy_search
     from minitf.decoding.search import BeamSearchConfig as BeamSearchConfig
     from minitf.decoding.search import beam_search as beam_search
     from minitf.errors import UserError as UserError
+    from minitf.fast.accelerate import accelerate as accelerate
+    from minitf.model.layers import Dropout as Dropout
+    from minitf.model.layers import Embedding as Embedding
+    from minitf.model.layers import FeedForward as FeedForward
+    from minitf.model.layers import LayerNorm as LayerNorm
+    from minitf.model.layers import Linear as Linear
+    from minitf.model.layers import Module as Module
+    from minitf.model.parameters import Initializer as Initializer
+    from minitf.model.parameters import Parameter as Parameter
+    from minitf.model.transformer import MultiHeadAttention as MultiHeadAttention
     from minitf.model.transformer import Transformer as Transformer
     from minitf.training.optim import Adam as Adam
+    from minitf.training.optim import learning_rate as learning_rate
     from minitf.translation.translator import Translator as Translator
 
     __version__: str
 
 _MODULES = {
     "Adam": "minitf.training.optim",
+    "BOS": "minitf.config.model",
+    "Batches": "minitf.data.batches",
     "BeamSearchConfig": "minitf.decoding.search",
+    "Dropout": "minitf.model.layers",
+    "EOS": "minitf.config.model",
+    "Embedding": "minitf.model.layers",
+    "FeedForward": "minitf.model.layers",
+    "Initializer": "minitf.model.parameters",
+    "LayerNorm": "minitf.model.layers",
+    "Linear": "minitf.model.layers",
+    "Module": "minitf.model.layers",
+    "MultiHeadAttention": "minitf.model.transformer",
     "OptimizerConfig": "minitf.config",
+    "PAD": "minitf.config.model",
+    "Parameter": "minitf.model.parameters",
     "RunConfig": "minitf.config",
     "Transformer": "minitf.model.transformer",
     "TransformerConfig": "minitf.config",
     "Translator": "minitf.translation.translator",
     "UserError": "minitf.errors",
+    "Vocabulary": "minitf.data.vocabulary",
+    "accelerate": "minitf.fast.accelerate",
     "beam_search": "minitf.decoding.search",
     "greedy_search": "minitf.decoding.greedy",
+    "learning_rate": "minitf.training.optim",
 }
 
 __all__ = list(_MODULES)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from autograd.fast import kernels_of
 from minitf.fast import fused_layers as fast
+from minitf.fast.classes import with_classes
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import FeedForward, Module
@@ -45,7 +46,7 @@ def accelerate(module: M, *, compute_dtype: str | None = None, checkpoint_layers
     checkpoint_layers: of a Transformer: keep, for the backward pass, only the inputs of layers, and compute the layers
         again
     """
-    new: Any = module.with_classes(lambda kind: REPLACEMENTS.get(kind, kind))
+    new: Any = with_classes(module, lambda kind: REPLACEMENTS.get(kind, kind))
     if isinstance(new, fast.FastTransformer):
         new.compute_dtype = compute_dtype
         vars(new.encoder)["checkpoints_layers"] = vars(new.decoder)["checkpoints_layers"] = checkpoint_layers

@@ -19,6 +19,7 @@ from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from autograd.fast.low_precision.packed import PackedWeights
 from minitf.config.model import BOS
+from minitf.fast.classes import with_classes
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
@@ -285,7 +286,7 @@ def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> Arr
     """
     if any(part_for(type(module)) is None for module in model.modules()):
         return None
-    new: ArrayTransformer = model.with_classes(part_for)
+    new: ArrayTransformer = with_classes(model, part_for)
     new.dtype = np.dtype(getattr(model, "compute_dtype", None) or model.output_matrix.dtype)
     tables: dict[int, PackedWeights] = {}
     for module in new.modules():

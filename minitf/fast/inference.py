@@ -20,6 +20,7 @@ from autograd.safety import last_change, now
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.array_layers import ArrayAttention, ArrayTransformer, Product, RecordingAttention, matrices, on_arrays
+from minitf.fast.classes import with_classes
 from minitf.fast.tree_cache import DecodingState
 from minitf.model.transformer import Transformer, padding_mask
 
@@ -163,8 +164,8 @@ class InferenceTransformer(TransformerDecoder):
         self._load_changes()
         if self.parts is None:
             raise UserError("this model has other layers than minitf's, and no attention weights to show")
-        recording: Any = self.parts.with_classes(
-            lambda kind: RecordingAttention if issubclass(kind, ArrayAttention) else kind
+        recording: Any = with_classes(
+            self.parts, lambda kind: RecordingAttention if issubclass(kind, ArrayAttention) else kind
         )
         source, target = self.kernels.asarray(source), self.kernels.asarray(target)
         mask = padding_mask(source)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,9 +13,9 @@ import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, backend_of
 from autograd.devices import get_backend
-from minitf.model.parameters import Initializer, Parameter, load_parameters
+from minitf.model.parameters import PROCESS, Initializer, Parameter, load_parameters, read_arrays, write_arrays
 
-__all__ = ["Module"]
+__all__ = ["Dropout", "Embedding", "FeedForward", "LayerNorm", "Linear", "Module"]
 
 variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] = {}
 """Classes in place of a part where a field of the configuration has another value than the paper's.
@@ -25,7 +26,7 @@ programs and of the paper's comparisons.
 
 
 class Module:
-    """Base class of networks and their parts: parameters and modules are attributes, or items of lists that are."""
+    """Base class of networks and their parts: parameters and modules are attributes, or in lists, tuples or dicts."""
 
     training = True
 
@@ -108,34 +109,24 @@ class Module:
         """
         load_parameters(self.named_parameters(), arrays, copy=copy)
 
-    def recast(self, cls: type[Module]) -> Any:
-        """The same module, parameters and parts included, with the methods of another class."""
-        new = object.__new__(cls)
-        vars(new).update(vars(self))
-        return new
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the parameters to a file of the safetensors format, by their names.  Raises: UserError if it cannot"""
+        write_arrays(path, {name: p.numpy() for name, p in self.named_parameters().items()})
 
-    def with_classes(self, choose: Callable[[type[Module]], Any], done: dict[int, Module] | None = None) -> Any:
-        """The same module, its parts included, with the methods of the classes that `choose` gives for theirs.
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Copy the parameters of a file that `save` wrote into those of the same names.
 
-        done: the parts so far, by id: one that is used twice stays one
+        Raises: UserError if the file cannot be read; ValueError if names or shapes differ
         """
-        done = {} if done is None else done
-        if id(self) not in done:
-            new = done[id(self)] = self.recast(choose(type(self)))
-            for name, value in vars(new).items():
-                if isinstance(value, Module):
-                    setattr(new, name, value.with_classes(choose, done))
-                elif isinstance(value, list):
-                    parts = [each.with_classes(choose, done) if isinstance(each, Module) else each for each in value]
-                    setattr(new, name, parts)
-        return done[id(self)]
+        self.load_parameters(read_arrays(path))
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Attributes with their names; instead of a list, its items: "layers.0", "layers.1", …"""
+    """Attributes with their names; in place of a list, tuple or dict, its items: "layers.0", "layers.1", …"""
     for name, value in attributes:
-        if isinstance(value, list):
-            yield from ((f"{name}.{i}", item) for i, item in enumerate(value))
+        if isinstance(value, list | tuple | dict):
+            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            yield from _with_items((f"{name}.{key}", item) for key, item in pairs)
         else:
             yield name, value
 
@@ -143,7 +134,7 @@ def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
 class Linear(Module):
     """y = x Wᵀ + b, or without b.  Shapes: x [..., n_in] -> [..., n_out]"""
 
-    def __init__(self, n_in: int, n_out: int, init: Initializer, *, bias: bool = True, gain: float = 1.0):
+    def __init__(self, n_in: int, n_out: int, init: Initializer = PROCESS, *, bias: bool = True, gain: float = 1.0):
         self.weight = init.glorot_uniform(n_out, n_in, gain)
         self.bias = init.zeros(n_out) if bias else None
 
@@ -154,7 +145,7 @@ class Linear(Module):
 class Embedding(Module):
     """y = √d_model · weight[ids] (section 3.4), or weight[ids].  Shapes: ids int [B, T] -> [B, T, D]"""
 
-    def __init__(self, vocab_size: int, d_model: int, init: Initializer, *, scaled: bool = True):
+    def __init__(self, vocab_size: int, d_model: int, init: Initializer = PROCESS, *, scaled: bool = True):
         self.weight = init.normal(vocab_size, d_model)
         self.scale = math.sqrt(d_model) if scaled else 1.0
 
@@ -165,7 +156,7 @@ class Embedding(Module):
 class LayerNorm(Module):
     """Layer normalisation of the last axis (section 3.1).  Shapes: x [..., D] -> [..., D]"""
 
-    def __init__(self, d_model: int, eps: float, init: Initializer):
+    def __init__(self, d_model: int, eps: float = 1e-6, init: Initializer = PROCESS):
         self.weight = init.ones(d_model)
         self.bias = init.zeros(d_model)
         self.eps = eps
@@ -190,7 +181,9 @@ class FeedForward(Module):
     Shapes: x [..., D] -> [..., D], through [..., F]
     """
 
-    def __init__(self, d_model: int, d_ff: int, activation: str, dropout: float, init: Initializer):
+    def __init__(
+        self, d_model: int, d_ff: int, activation: str = "relu", dropout: float = 0.0, init: Initializer = PROCESS
+    ):
         self.up = Linear(d_model, d_ff, init)
         self.activation = getattr(ag, activation)  # "relu", "gelu" and "silu" name ops
         self.dropout = Dropout(dropout)

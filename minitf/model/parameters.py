@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
 
-from autograd import Tensor
+from autograd import Tensor, random
 from autograd.backend import backend_of
 from autograd.tensor import note_change
+from minitf.errors import UserError
+from minitf.system.files import os_errors_explained
+from minitf.system.writing import atomic_write
+
+__all__ = ["Initializer", "Parameter"]
 
 Array = Any
 
@@ -33,7 +39,8 @@ class Parameter(Tensor):
 class Initializer:
     """Initial values of parameters, from one random generator: seed and architecture determine them.
 
-    Without a seed, random parameters have shape and dtype, and take no memory until weights are loaded.
+    Layers that are given none draw from `PROCESS`.  Without a seed, random parameters have shape and dtype, and take no
+    memory until weights are loaded.
     """
 
     def __init__(self, seed: int | None, dtype: Any = np.float32):
@@ -63,6 +70,27 @@ class Initializer:
     def ones(self, size: int) -> Parameter:
         """Shapes: -> [size]"""
         return Parameter(np.ones(size, self.dtype))
+
+
+class ProcessInitializer(Initializer):
+    """Initial values from the seed that `autograd.random.manual_seed` sets, in float32.
+
+    Each array has a site of its own in the stream of random numbers, as a dropout mask has: layers made one after the
+    other differ, and are the same again after the same seed.
+    """
+
+    def __init__(self) -> None:
+        self.dtype = np.dtype(np.float32)
+
+    @property
+    def rng(self) -> Generator:  # type: ignore[override]
+        """A generator for the next array: seed, step and site determine its numbers, as those of a mask."""
+        seed, step, site = random.get_state()
+        random.set_state((seed, step, site + 1))
+        return Generator(PCG64([seed, step, site]))
+
+
+PROCESS = ProcessInitializer()
 
 
 def load_parameters(named: dict[str, Parameter], arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
@@ -97,3 +125,28 @@ def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: st
             raise ValueError(f"{what} does not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
     for name, array in into.items():
         array[...] = backend_of([array]).asarray(arrays[name])
+
+
+# ---- Files -------------------------------------------------------------------------------------------------------
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name to a file of the safetensors format.  Raises: UserError if the system refuses"""
+    from safetensors.numpy import save  # deferred: a step that saves nothing does not need it
+
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    with atomic_write(path, chosen=True) as file:
+        file.write(content)
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file, by name.  Raises: UserError if it cannot be read, or is none"""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    with os_errors_explained(f"read {os.fspath(path)}"), open(path, "rb") as file:
+        content = file.read()
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise UserError(f"{os.fspath(path)} is no complete safetensors file: {error}") from error

@@ -18,7 +18,7 @@ from minitf.config.model import PAD
 from minitf.errors import UserError
 from minitf.model.cache import Cache
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
-from minitf.model.parameters import Initializer, Parameter
+from minitf.model.parameters import PROCESS, Initializer, Parameter
 
 __all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Transformer", "join_heads"]
 
@@ -40,7 +40,7 @@ class MultiHeadAttention(Module):
     The H projections of a kind are one matrix: W^Q and W^K are [H · K, D], W^V is [H · d_v, D].
     """
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         d, keys, values = config.d_model, config.heads * config.head_d_k, config.heads * config.head_d_v
         bias, gain = config.attention_bias, config.attention_gain
         self.heads = config.heads
@@ -107,7 +107,7 @@ def sinusoids(length: int, d_model: int) -> np.ndarray:
 class Positions(Module):
     """x + PE: fixed sinusoids are added to the embeddings."""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         self.d_model, self.dtype = config.d_model, init.dtype
         self.fixed: Array = np.zeros((0, config.d_model), init.dtype)  # rows computed so far
 
@@ -133,7 +133,7 @@ class Positions(Module):
 class Residual(Module):
     """LayerNorm(x + Dropout(sublayer(x)))"""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         self.norm = LayerNorm(config.d_model, config.norm_epsilon, init)
         self.dropout = Dropout(config.dropout)
 
@@ -150,7 +150,7 @@ def feed_forward_of(config: TransformerConfig, init: Initializer) -> FeedForward
 class EncoderLayer(Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         self.self_attention = MultiHeadAttention(config, init)
         self.self_attention_residual = Residual(config, init)
         self.feed_forward = feed_forward_of(config, init)
@@ -165,7 +165,7 @@ class EncoderLayer(Module):
 class DecoderLayer(Module):
     """Causal self-attention, attention to the source, then feed-forward."""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         self.self_attention = MultiHeadAttention(config, init)
         self.self_attention_residual = Residual(config, init)
         self.cross_attention = MultiHeadAttention(config, init)
@@ -204,7 +204,7 @@ class DecoderLayer(Module):
 class Encoder(Module):
     """A stack of layers (left half of Figure 1)."""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         self.layers = [EncoderLayer(config, init) for _ in range(config.encoder_depth)]
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
@@ -217,7 +217,7 @@ class Encoder(Module):
 class Decoder(Module):
     """A stack of layers (right half of Figure 1)."""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
+    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
         self.layers = [DecoderLayer(config, init) for _ in range(config.decoder_depth)]
 
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None) -> Tensor:

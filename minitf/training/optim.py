@@ -84,15 +84,23 @@ class Adam:
     update_all: Callable[..., None] = staticmethod(update_all)
     squared_norm: Callable[[Sequence[Array]], float] = staticmethod(squared_norm)
 
-    def __init__(self, named_parameters: dict[str, Parameter], config: OptimizerConfig):
-        self.named_parameters = named_parameters
-        self.config = config
+    def __init__(
+        self,
+        parameters: dict[str, Parameter] | Sequence[Parameter],
+        config: OptimizerConfig = OptimizerConfig(),  # noqa: B008 (it cannot be changed)
+        *,
+        lr: float = 1e-3,
+    ):
+        named = parameters if isinstance(parameters, dict) else {str(i): p for i, p in enumerate(parameters)}
+        self.named_parameters, self.config, self.lr = named, config, lr
         self.step_count = 0
-        self.m = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # first moments
-        self.v = {name: _zeros_like(p.data) for name, p in named_parameters.items()}  # second moments
+        self.m = {name: _zeros_like(p.data) for name, p in named.items()}  # first moments
+        self.v = {name: _zeros_like(p.data) for name, p in named.items()}  # second moments
 
-    def step(self, rate: float, gradient_scale: float = 1.0) -> None:
+    def step(self, rate: float | None = None, gradient_scale: float = 1.0) -> None:
         """Update every parameter that has a gradient, after multiplying the gradient by `gradient_scale`.
+
+        rate: the learning rate of this step, for a schedule; None: `lr`
 
         With bias corrections c_i = 1 - β_i^t: rate · (m / c₁) / (√(v / c₂) + ε) = step_size · m / (√v + ε √c₂).
         """
@@ -105,7 +113,7 @@ class Adam:
             note_change(parameter.data)  # graphs that saved its old value notice
         self.update_all(
             learning,
-            step_size=rate * root_correction2 / correction1,
+            step_size=(self.lr if rate is None else rate) * root_correction2 / correction1,
             beta1=self.config.beta1,
             beta2=self.config.beta2,
             eps=self.config.epsilon * root_correction2,

@@ -12,6 +12,7 @@ from typing import Any
 import autograd as ag
 from autograd import Tensor
 from minitf.config import TransformerConfig
+from minitf.fast.classes import recast
 from minitf.model.layers import Linear, Module, variants
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, feed_forward_of
@@ -128,7 +129,7 @@ class LocalEncoderLayer(EncoderLayer):
 
     def __init__(self, config: TransformerConfig, init: Initializer):
         super().__init__(config, init)
-        self.self_attention = self.self_attention.recast(LocalAttention).configure(config)
+        self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
 
 
 class LocalDecoderLayer(DecoderLayer):
@@ -136,7 +137,7 @@ class LocalDecoderLayer(DecoderLayer):
 
     def __init__(self, config: TransformerConfig, init: Initializer):
         super().__init__(config, init)
-        self.self_attention = self.self_attention.recast(LocalAttention).configure(config)
+        self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
 
 
 class MixingEncoderLayer(EncoderLayer):

@@ -5,9 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from autograd import Tensor
-from minitf.model.layers import Dropout, Embedding, Linear, Module
-from minitf.model.parameters import Initializer, Parameter
+from autograd import Tensor, random
+from minitf import (
+    Dropout,
+    Embedding,
+    FeedForward,
+    Initializer,
+    LayerNorm,
+    Linear,
+    Module,
+    MultiHeadAttention,
+    Parameter,
+    TransformerConfig,
+    UserError,
+)  # fmt: skip
 
 
 def parameter(*values):
@@ -53,6 +64,14 @@ def test_a_shared_parameter_is_listed_once_under_its_first_name():
     tree.branches[1].weight = tree.own
     assert list(tree.named_parameters()) == ["own", "first.weight", "branches.0.weight"]
     assert tree.parameter_count() == 4
+
+
+def test_parts_may_stand_in_lists_tuples_and_dicts():
+    tree = Tree()
+    tree.branches = {"left": Leaf(4.0), "right": (Leaf(5.0), [parameter(6.0)])}
+    names = ["own", "first.weight", "branches.right.1.0", "branches.left.weight", "branches.right.0.weight"]
+    assert sorted(tree.named_parameters()) == sorted([*names, "last.weight"])
+    assert not any(module.training for module in tree.eval().modules())
 
 
 def test_train_and_eval_reach_every_module():
@@ -150,6 +169,54 @@ def test_one_stream_for_all_and_the_same_for_every_dtype():
     assert (first != second).all()
     np.testing.assert_array_equal(second, one)
     assert (Initializer(6).glorot_uniform(3, 4).data != first).all()
+
+
+def test_layers_without_an_initializer_draw_from_the_seed_of_the_process():
+    """Each array differs, and is the same again after the same seed."""
+    before = random.get_state()
+    try:
+        drawn = []
+        for seed in (1, 1, 2):
+            random.manual_seed(seed)
+            layers = (
+                Linear(4, 4),
+                Linear(4, 4),
+                Embedding(4, 4),
+                MultiHeadAttention(TransformerConfig(d_model=4, heads=2)),
+            )
+            drawn.append([p.data for layer in layers for p in layer.parameters() if p.ndim == 2])
+    finally:
+        random.set_state(before)
+    first, again, other = drawn
+    np.testing.assert_array_equal(first, again)
+    assert len({a.tobytes() for a in [*first, *other]}) == len([*first, *other])
+    assert first[0].dtype == np.float32
+    assert LayerNorm(3)(np.array([[1.0, 2.0, 3.0]])).data.std() == pytest.approx(1, rel=1e-5)
+    assert [p.shape for p in FeedForward(4, 6).parameters()] == [(6, 4), (6,), (4, 6), (4,)]
+
+
+# ---- Files ----
+
+
+def test_parameters_are_saved_and_loaded(tmp_path):
+    tree, other = Tree(), Tree()
+    tree.own.data[:] = [-1.0, -2.0]
+    tree.save(tmp_path / "tree.safetensors")
+    other.load(tmp_path / "tree.safetensors")
+    assert [p.tolist() for p in other.parameters()] == [p.tolist() for p in tree.parameters()]
+    assert [path.name for path in tmp_path.iterdir()] == ["tree.safetensors"]
+
+
+def test_a_file_that_is_none_of_parameters_is_refused(tmp_path):
+    path = tmp_path / "tree.safetensors"
+    with pytest.raises(UserError, match=r"tree\.safetensors"):
+        Tree().load(path)
+    path.write_bytes(b"PK not a model")
+    with pytest.raises(UserError, match="no complete safetensors file"):
+        Tree().load(path)
+    Leaf(1.0).save(path)
+    with pytest.raises(ValueError, match="do not fit the model: missing"):
+        Tree().load(path)
 
 
 # ---- Layers ----

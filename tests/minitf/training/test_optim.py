@@ -163,6 +163,19 @@ def test_a_parameter_without_gradient_stays(which, other):
         assert (a == moments[name]).all() == name.endswith(f".{which}")
 
 
+def test_a_list_of_parameters_and_one_learning_rate():
+    """The same as parameters by name and the rate of each step."""
+    named, listed = two_parameters(), [*two_parameters().values()]
+    for optimizer, rates in ((Adam(named, PAPER), [0.1, 0.1]), (Adam(listed, lr=0.1), [])):
+        rng = np.random.default_rng(0)
+        for step in range(2):
+            for p in optimizer.named_parameters.values():
+                p.grad = Tensor(rng.standard_normal(p.shape))
+            optimizer.step(*rates[step : step + 1])
+    for one, other in zip(named.values(), listed, strict=True):
+        np.testing.assert_array_equal(one.data, other.data)
+
+
 def test_a_step_is_noticed_by_graphs_of_the_old_values():
     named = two_parameters()
     y = ag.tanh(named["a"] * named["a"])

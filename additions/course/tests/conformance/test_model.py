@@ -8,6 +8,7 @@ from additions.course.conformance import check_model
 from additions.course.tests.conformance.numpy_transformer import NumpyTransformer, V
 from autograd import Tensor
 from minitf.config import TransformerConfig
+from minitf.fast.classes import with_classes
 from minitf.model.transformer import MultiHeadAttention, Transformer
 from tests.helpers.marks import parametrize_some
 
@@ -55,7 +56,7 @@ def test_other_configurations_are_what_they_are():
         "positions": "learned",
     }
     model = Transformer(TransformerConfig(vocab_size=20, layers=1, d_model=8, heads=2, d_ff=16, **changes))
-    model = model.with_classes(lambda kind: Unscaled if kind is MultiHeadAttention else kind)
+    model = with_classes(model, lambda kind: Unscaled if kind is MultiHeadAttention else kind)
     table = check_model(model, 20)
     assert not_right(table) == {"scale 1/√d_k", "embeddings · √d_model", "weight sharing", "label smoothing"}
     assert table.outcome("label smoothing") == "not given"
