@@ -44,6 +44,7 @@ from additions.interchange.vocabularies import (
 )
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.errors import UserError
 from minitf.system.writing import atomic_write
 
 MODEL_NAME, CONFIG_NAME = "model.bin", "config.json"
@@ -60,6 +61,8 @@ EMBEDDINGS = {
     "target": ("decoder/embeddings/weight", "decoder/embeddings_0/weight"),
 }
 POSITIONS = {side: f"{theirs}/position_encodings/encodings" for side, theirs in SIDES.items()}
+ZERO_START = "decoder/start_from_zero_embedding"
+"""True for models of Marian alone, which all end a source with an end token."""
 PROJECTION, BIAS = "decoder/projection/weight", "decoder/projection/bias"
 WHOLE = {
     "projection": (PROJECTION,),
@@ -138,7 +141,8 @@ def _architecture(arrays: Arrays, options: Options, content: Content, config: Op
         **_positions(arrays),
         scale_embeddings=_is_scaled(options, d_model),
         decoder_start=_decoder_start(options, config),
-        source_eos=config.flag("add_source_eos"),
+        # CTranslate2's converter of transformers' Marian models leaves the end token to their tokenizer
+        source_eos=config.flag("add_source_eos") or options.flag(ZERO_START),
         share_embeddings=_sharing(arrays),
         output_bias=BIAS in arrays,
     )
@@ -175,7 +179,7 @@ def _is_scaled(options: Options, d_model: int) -> bool:
 
 
 def _decoder_start(options: Options, config: Options) -> Any:
-    if options.flag("decoder/start_from_zero_embedding"):
+    if options.flag(ZERO_START):
         return "zero"
     start, end = config.text("decoder_start_token", "<s>"), config.text("eos_token", "</s>")
     return "eos" if start == end else "bos"
@@ -273,6 +277,8 @@ def write_ctranslate2(learned: LearnedModel, folder: Path) -> list[str]:
     """Write model.bin, config.json, the vocabularies and the sentencepiece models.  Returns: notes for the user"""
     model = learned.model
     refuse_other_attention(model, "CTranslate2")
+    if not model.source_eos and model.decoder_start == "zero":
+        raise UserError("source_eos=false with decoder_start=zero is no model of Marian; use --format safetensors")
     outgoing = Outgoing.of(learned, (UNK,))
     arrays, aliases = _exported(outgoing)
     write_content(folder / MODEL_NAME, SPECIFICATION, REVISION, arrays, aliases)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.metadata
+import json
 import os
 import shutil
 import subprocess
@@ -31,12 +32,15 @@ TRAINING = [
     "--optimizer.warmup-steps", "100", "--valid-every", "400", "--save-every", "400", "--vocab-size", "1000", "--quiet",
 ]  # fmt: skip
 RUNS = {
-    "tied": (),
-    "untied": ("model.share_embeddings=none", "model.activation=silu"),
-    "pre-norm": ("model.norm=pre", "model.share_embeddings=target-output"),
-    "marian": ("model.decoder_start=zero", "model.activation=silu", "model.positions=sinusoidal-concatenated"),
-}
-"""The fields in which each run differs from the demo's, which is tied, with ReLU and post-norm."""
+    "tied": [],
+    "untied": ["--set", "model.share_embeddings=none", "--set", "model.activation=silu"],
+    "pre-norm": ["--model.norm", "pre", "--set", "model.share_embeddings=target-output"],
+    "marian": [
+        "--set", "model.decoder_start=zero", "--set", "model.activation=silu", "--set",
+        "model.positions=sinusoidal-concatenated",
+    ],
+}  # fmt: skip
+"""The flags by which each run differs from the demo's, which is tied, with ReLU and post-norm."""
 SEARCHES = ((1, 1.0), (4, 0.6), (4, 1.0), (4, 0.8))
 """Beam, and the exponent p of the length in the penalty."""
 TYPES = ("float32", "float16", "int16", "int8", "int8_float16")
@@ -119,7 +123,8 @@ def ctranslate2(folder: Path, lines: list[str], beam: int, penalty: float, kind:
         sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm")) for side in ("source", "target")
     )
     translator = program.Translator(str(folder), compute_type=kind, intra_threads=1)
-    pieces = [source.encode(line, out_type=str) for line in lines]
+    adds_end = json.loads((folder / "config.json").read_text())["add_source_eos"]  # else a tokenizer does
+    pieces = [source.encode(line, out_type=str) + ([] if adds_end else ["</s>"]) for line in lines]
     search: dict[str, Any] = {"beam_size": beam, "length_penalty": penalty, "min_decoding_length": 0}
     results = translator.translate_batch(pieces, return_scores=True, max_decoding_length=100, **search)
     found = []
@@ -249,10 +254,10 @@ def main() -> None:
         for word in (f"--{name}", *(str(texts / f"{name}.{side}") for side in ("en", "de")))
     ]
     rows = []
-    for name, fields in RUNS.items():
+    for name, flags in RUNS.items():
         run = given.work / "runs" / name
         if not list(run.glob("checkpoints/step-*")):
-            train([*TRAINING, *sets, *(word for each in fields for word in ("--set", each)), "--output", str(run)])
+            train([*TRAINING, *sets, *flags, "--output", str(run)])
         for each in crossings(run, given.work / "crossed" / name, lines):
             print(*each, sep="\t", flush=True)
             rows.append(each)

@@ -73,7 +73,7 @@ def searched_by_ctranslate2(source: list[str], penalty: float) -> dict:
     """The two best translations, and their scores."""
     translator = ctranslate2.Translator(str(FILES / "ctranslate2-float16"), compute_type="float32")
     how = {"beam_size": 4, "length_penalty": penalty, "num_hypotheses": 2, "return_scores": True}
-    (found,) = translator.translate_batch([source], min_decoding_length=0, max_decoding_length=24, **how)
+    (found,) = translator.translate_batch([[*source, "</s>"]], min_decoding_length=0, max_decoding_length=24, **how)
     return {"source": source, "penalty": penalty, "translations": found.hypotheses, "scores": found.scores}
 
 
@@ -84,12 +84,13 @@ def main() -> None:
     write_huggingface(FILES / "huggingface")
     tokenizer = transformers.AutoTokenizer.from_pretrained(FILES / "huggingface")
     pairs = [[tokenizer.tokenize(line) for line in pair] for pair in TRIED]
+    sources = [[*source, "</s>"] for source, _ in pairs]  # which transformers' tokenizer adds
     scores = {}
     for kind in TYPES:
         folder = FILES / f"ctranslate2-{kind}"
         ctranslate2.converters.TransformersConverter(str(FILES / "huggingface")).convert(folder, quantization=kind)
         translator = ctranslate2.Translator(str(folder), compute_type="float32")
-        found = translator.score_batch(*([pair[side] for pair in pairs] for side in (0, 1)))
+        found = translator.score_batch(sources, [target for _, target in pairs])
         scores[kind] = [each.log_probs for each in found]
     searches = {
         "huggingface": [searched_by_huggingface(line, each) for line, _ in TRIED for each in (0.8, 0.6, 0.0)],
