@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
+from numba.core.errors import UnsupportedError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -90,10 +91,23 @@ def function_named(builder: Any, name: str, kind: Any, of_others: Any = None) ->
     return found or ir.Function(builder.module, ir.FunctionType(kind, kinds), name)
 
 
+def instruction(builder: Any, feature: str, name: str, kind: Any, of_others: Any = None) -> Any:
+    """`function_named` for an instruction that processors with a feature have; LLVM ends the process without it.
+
+    Raises: UnsupportedError for a processor that lacks it
+    """
+    if f"+{feature}" not in FEATURES:
+        raise UnsupportedError(
+            f"{name} needs {feature}, which the processor that Numba compiles for lacks; features come from the "
+            "processor, or from NUMBA_CPU_FEATURES"
+        )
+    return function_named(builder, name, kind, of_others)
+
+
 def plus_pairs(builder: Any, total: Any, x: Any, y: Any) -> Any:
     """The vector total + x · y, two products of bfloat16 in each lane, by vdpbf16ps.  total: SUMS; x, y: PACKED"""
-    instruction = function_named(builder, "llvm.x86.avx512bf16.dpbf16ps.512", SUMS, FACTORS)
-    return builder.call(instruction, [total, *(builder.bitcast(each, FACTORS) for each in (x, y))])
+    instruction_ = instruction(builder, "avx512bf16", "llvm.x86.avx512bf16.dpbf16ps.512", SUMS, FACTORS)
+    return builder.call(instruction_, [total, *(builder.bitcast(each, FACTORS) for each in (x, y))])
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -125,27 +139,34 @@ def vectors_of(lanes: int) -> int:
 
 def sums_of_tile(
     builder: Any, x: Any, row: Any, groups: Any, start: list[Any], output: Any, rows: int, vector: Any,
-    add_product: Any,
+    add_product: Any, parts: int = 1,
 ) -> list[Any]:  # fmt: skip
     """start[o] + Σ x[row + r] · weights[output + o]: the vectors of a row, of one row after the other.
 
     vector: of elements of x and of weights
-    add_product: (sum, number of x in all lanes, weights) -> sum
+    add_product: (sum, numbers of x in all lanes, weights) -> sum
+    parts: numbers of x that weights are multiplied with; row r of x has the first ones of all steps, then the others
 
-    Shapes: x [R, ≥ in], groups [out / 64, in, 64]
+    Shapes: x [R, ≥ parts · in], groups [out / 64, in, 64]
     """
     vectors, lanes = len(start), vector.count
     steps = builder.extract_value(groups.shape, 1)
     group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
     first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
     weights = builder.gep(groups.data, [first])
-    inputs = [element(builder, x, builder.add(row, number(r)), number(0)) for r in range(rows)]
+    inputs = [
+        [element(builder, x, builder.add(row, number(r)), builder.mul(steps, number(part))) for part in range(parts)]
+        for r in range(rows)
+    ]
 
     def step(i: Any, sums: list[Any]) -> list[Any]:
         here = builder.gep(weights, [builder.mul(i, number(OUTPUTS))])
         w = [load(builder, builder.gep(here, [number(lanes * v)]), vector) for v in range(vectors)]
-        everywhere = [in_all_lanes(builder, builder.load(builder.gep(each, [i])), vector) for each in inputs]
-        return [add_product(sums[r * vectors + v], everywhere[r], w[v]) for r in range(rows) for v in range(vectors)]
+        new: list[Any] = []
+        for parts_of_row in inputs:
+            numbers = [in_all_lanes(builder, builder.load(builder.gep(part, [i])), vector) for part in parts_of_row]
+            new += [add_product(sums[len(new) + v], *numbers, each) for v, each in enumerate(w)]
+        return new
 
     return loop_over(builder, steps, start * rows, step)
 
@@ -217,56 +238,6 @@ def linear_of_tiles(x: Array, groups: Array, bias: Array, relu: bool, first: int
             some = y[r][first:end]
             for i in range(some.size):
                 some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
-
-
-def product_of_tile_int8(rows: int, lanes: int) -> Callable[..., None]:
-    """A function for the outputs of a tile of 8 bits, of `rows` rows, by vpdpbusd.
-
-    The instruction multiplies 4 unsigned and 4 signed bytes, which lie in the place of an int32, and adds to an int32.
-    """
-    vector, of_float = ir.VectorType(I32, lanes), ir.VectorType(F32, lanes)
-
-    @intrinsic
-    def product(
-        typing_context: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, y: Any, of_inputs: Any,
-        of_weights: Any, bias: Any, least: Any,
-    ) -> Any:  # fmt: skip
-        """y[row + r, output + o] = max(sum · (of_inputs[row + r] · of_weights[output + o]) + bias[output + o], least)
-
-        sum = start[output + o] + Σ x[row + r] · weights[output + o]
-
-        Shapes: x int32 [R, in / 4], groups int32 [out / 64, in / 4, 64], start int32 [out], y [R, out], of_inputs [R],
-        of_weights, bias [out], out being a multiple of 64
-        """
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, groups, start, y, of_inputs, of_weights, bias = (
-                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5, 6, 7, 8)
-            )
-            row, output, least = arguments[1], arguments[4], in_all_lanes(builder, arguments[9], of_float)
-            instruction = function_named(builder, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", vector)
-
-            def add_product(total: Any, x: Any, w: Any) -> Any:
-                return builder.call(instruction, [total, x, w])
-
-            begun = vectors_from(builder, start, output, vector)
-            sums = sums_of_tile(builder, x, row, groups, begun, output, rows, vector, add_product)
-            factors = vectors_from(builder, of_weights, output, of_float)
-            shifts = vectors_from(builder, bias, output, of_float)
-            for place, total in enumerate(sums):
-                r, v = divmod(place, len(begun))
-                of_row = builder.add(row, number(r))
-                of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
-                scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
-                shifted = builder.fadd(scaled, shifts[v])
-                result = builder.select(builder.fcmp_ordered("<", shifted, least), least, shifted)  # NaN stays
-                store(builder, result, element(builder, y, of_row, builder.add(output, number(lanes * v))))
-            return context.get_dummy_value()
-
-        index = types.intp
-        return types.void(x, index, groups, start, index, y, of_inputs, of_weights, bias, types.float32), generate
-
-    return product
 
 
 @intrinsic

@@ -129,22 +129,20 @@ def softmax_of_blocks(scores: Array, mask: Array | None, scale: float) -> Callab
 
 
 def _packed(x: Array, weights: Any, relu: bool = False) -> bool:
-    """Weights in bfloat16; in 8 bits where the processor multiplies such integers, and x is contiguous float32."""
-    return not isinstance(weights, Int8Weights) or bool(compiled_int8.LANES and plain(x))
+    """Weights in bfloat16; in 8 bits where x is contiguous float32."""
+    return not isinstance(weights, Int8Weights) or plain(x)
 
 
 @entry("numba", _packed)
 def linear_packed(x: Array, weights: Any, relu: bool = False) -> Array:
     rows, words, is_int8 = len(x), weights.words, isinstance(weights, Int8Weights)
     y = np.empty((rows, OUTPUTS * len(words)), F4)
-    packed = np.empty((rows, words.shape[1]), np.int32)
     if is_int8:
-        factors = np.empty(rows, F4)
-        compiled_int8.quantise_inputs(x, x.shape[1], packed.view(np.uint8), factors)
+        packed, factors = compiled_int8.quantise_inputs(x, x.shape[1])
         of_weights = words, weights.start, weights.factors, weights.bias
         product = functools.partial(compiled_int8.linear_int8, packed, factors, *of_weights, relu)
     else:
-        x = np.ascontiguousarray(x, F4)
+        x, packed = np.ascontiguousarray(x, F4), np.empty((rows, words.shape[1]), np.int32)
         compiled_bf16.pack_rows(x.view(np.uint32), 0, x.shape[1], packed.view(np.uint16))
         product = functools.partial(linear_of_tiles, packed, words, weights.bias, relu)
 

@@ -1,6 +1,8 @@
-"""`linear_int8` (int8.py) by the instruction vpdpbusd of x86, which multiplies and adds four pairs of integers at once.
+"""`linear_int8` (int8.py) by the instructions of the processor that Numba compiles for.
 
-For a processor without it, or where NUMBA_CPU_FEATURES leaves it out, the sums are plain loops.
+`multiply_add` is written for all of them: vpdpbusd, where there is AVX-512 VNNI or AVX-VNNI, multiplies four pairs of
+bytes and adds them up; elsewhere bytes are widened to 16 bits, and LLVM finds the instruction for pairs of those:
+vpmaddwd with AVX2 or AVX-512, pmaddwd with SSE2, smull with NEON.
 
 Every number is computed as in int8.py, to the bit: sums are of integers, and nothing here is compiled with the freedom
 to reorder or fuse (`compiled_exactly`).
@@ -8,32 +10,56 @@ to reorder or fuse (`compiled_exactly`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
-from autograd.fast.compiled_tiles import FEATURES, product_of_tile_int8
+from autograd.fast.compiled_tiles import (
+    F32,
+    FEATURES,
+    I32,
+    element,
+    in_all_lanes,
+    instruction,
+    number,
+    store,
+    sums_of_tile,
+    vectors_from,
+)
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.low_precision.int8 import LARGEST, LEAST, ZERO
-from autograd.fast.low_precision.packed import OUTPUTS
+from autograd.fast.low_precision.int8 import INPUTS, LARGEST, LEAST, ZERO
 
 Array = Any
 f4 = np.float32
 
 NOT_FINITE = 0x7F800000  # bits of ∞; those of NaN are larger
+VNNI = next((each for each in ("avx512vnni", "avxvnni") if f"+{each}" in FEATURES), None)
+"""The feature whose vpdpbusd multiplies, for vectors of 512 or of 256 bits; None where 16 bits are multiplied."""
+LANES = 16 if VNNI == "avx512vnni" or (VNNI is None and "+avx512bw" in FEATURES) else 8  # sums in a vector
+WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
+PARTS = 1 if VNNI else 2  # int32 of four elements of x, in 8 bits or in 16
 
-
-LANES = 16 if {"+avx512vnni", "+avx512vl"} <= {*FEATURES} else 8 if "+avxvnni" in FEATURES else 0
-"""Sums in a vector that the instruction computes; 0: the processor has it for neither AVX-512 nor AVX."""
-
-WIDTH = {16: 64, 8: 16, 0: OUTPUTS}[LANES]  # outputs of a tile
+VECTOR, PAIRS, BYTE = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(16), 2 * LANES), 8
 
 
 @compiled_exactly
-def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
-    """Shapes: x float32 [R, ≥ in], q uint8 [R, in, up to a multiple of 4] (written), factors float32 [R] (written)"""
+def quantise_inputs(x: Array, n_in: int) -> tuple[Array, Array]:
+    """Return the integers of the rows of x, four to a group, as `multiply_add` takes them, and their factors.
+
+    PARTS = 1: the bytes of a group in the order of x
+    PARTS = 2: first and third elements in 16 bits each, of all groups, then second and fourth ones
+
+    Shapes: x float32 [R, ≥ in] -> int32 [R, PARTS · in / 4], float32 [R]
+    """
+    groups = -(-n_in // INPUTS)
+    q, factors = np.empty((len(x), PARTS * groups), np.int32), np.empty(len(x), f4)
     for r in range(len(x)):
-        row, integers = x[r][:n_in], q[r]
+        row, integers = x[r][:n_in], q[r][:groups].view(np.uint8)
         bits, most = row.view(np.int32), np.int32(0)
         for i in range(row.size):
             most = max(most, bits[i] & np.int32(0x7FFFFFFF))  # as floats without signs are ordered
@@ -44,53 +70,87 @@ def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
             factors[r] = np.nan
         if most >= NOT_FINITE or largest < LEAST:
             integers[:] = ZERO
-            continue
-        for i in range(row.size):
-            integers[i] = np.uint8(np.int32(np.rint(row[i] * inverse)) + np.int32(ZERO))
-        integers[row.size :] = ZERO
+        else:
+            for i in range(row.size):
+                integers[i] = np.uint8(np.int32(np.rint(row[i] * inverse)) + np.int32(ZERO))
+            integers[row.size :] = ZERO
+        if PARTS == 2:
+            low, high = q[r][:groups], q[r][groups:]
+            for i in range(groups):
+                high[i] = (low[i] >> np.int32(8)) & np.int32(0xFF00FF)
+                low[i] &= np.int32(0xFF00FF)
+    return q, factors
 
 
-if LANES:
-    of_one, of_two, of_four = (product_of_tile_int8(rows, LANES) for rows in (1, 2, 4))
+def multiply_add(builder: Any, total: Any, x: list[Any], w: Any) -> Any:
+    """total + Σ x · w, four products of an unsigned and a signed byte in each lane.
 
-    @compiled_exactly
-    def tile(
-        q: Array, of_inputs: Array, groups: Array, start: Array, of_weights: Array, bias: Array, least: Any,
-        output: int, y: Array,
-    ) -> None:  # fmt: skip
-        """`linear_int8` of `WIDTH` outputs."""
-        row, rows = 0, len(q)
-        while row + 4 <= rows:
-            of_four(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
-            row += 4
-        if row + 2 <= rows:
-            of_two(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
-            row += 2
-        if row < rows:
-            of_one(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+    x: PARTS vectors of `quantise_inputs`
+    """
+    if VNNI:
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"  # with AVX-VNNI, too
+        return builder.call(instruction(builder, VNNI, name, VECTOR), [total, x[0], w])
+    byte = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, BYTE)] * PAIRS.count)
+    w = builder.bitcast(w, PAIRS)
+    for pairs, of_weights in zip(x, (builder.ashr(builder.shl(w, byte), byte), builder.ashr(w, byte)), strict=True):
+        wide = ir.VectorType(I32, PAIRS.count)
+        products = builder.mul(*(builder.sext(each, wide) for each in (builder.bitcast(pairs, PAIRS), of_weights)))
+        first, second = (
+            builder.shuffle_vector(
+                products, products, ir.Constant(VECTOR, [ir.Constant(I32, i) for i in range(k, PAIRS.count, 2)])
+            )
+            for k in (0, 1)
+        )
+        total = builder.add(total, builder.add(first, second))
+    return total
 
-else:
 
-    @compiled_exactly
-    def tile(
-        q: Array, of_inputs: Array, groups: Array, start: Array, of_weights: Array, bias: Array, least: Any,
-        output: int, y: Array,
-    ) -> None:  # fmt: skip
-        """`linear_int8` of `WIDTH` outputs, in plain loops."""
-        group, sums = groups[output // OUTPUTS], np.empty(OUTPUTS, np.int32)
-        for row in range(len(q)):
-            for o in range(OUTPUTS):
-                sums[o] = start[output + o]
-            for i in range(len(group)):
-                word, four = q[row, i], group[i]
-                for byte in range(4):  # each signed byte of weights in the upper part of an int32, and down again
-                    x, up = np.int32(word >> np.int32(8 * byte)) & np.int32(255), np.int32(24 - 8 * byte)
-                    for o in range(OUTPUTS):
-                        sums[o] += np.int32(x * (np.int32(four[o] << up) >> np.int32(24)))
-            for o in range(OUTPUTS):
-                factor = of_inputs[row] * of_weights[output + o]
-                shifted = f4(sums[o]) * factor + bias[output + o]
-                y[row, output + o] = least if shifted < least else shifted  # NaN stays
+def product_of_tile(rows: int) -> Callable[..., None]:
+    """A function for the outputs of a tile, of `rows` rows."""
+    of_float = ir.VectorType(F32, LANES)
+
+    @intrinsic
+    def product(
+        typing_context: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, y: Any, of_inputs: Any,
+        of_weights: Any, bias: Any, least: Any,
+    ) -> Any:  # fmt: skip
+        """y[row + r, output + o] = max(sum · (of_inputs[row + r] · of_weights[output + o]) + bias[output + o], least)
+
+        sum = start[output + o] + Σ x[row + r] · weights[output + o]
+
+        Shapes: as `linear_int8`
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, groups, start, y, of_inputs, of_weights, bias = (
+                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5, 6, 7, 8)
+            )
+            row, output, least = arguments[1], arguments[4], in_all_lanes(builder, arguments[9], of_float)
+
+            def add_product(total: Any, *x_and_w: Any) -> Any:
+                return multiply_add(builder, total, x_and_w[:-1], x_and_w[-1])
+
+            begun = vectors_from(builder, start, output, VECTOR)
+            sums = sums_of_tile(builder, x, row, groups, begun, output, rows, VECTOR, add_product, PARTS)
+            factors = vectors_from(builder, of_weights, output, of_float)
+            shifts = vectors_from(builder, bias, output, of_float)
+            for place, total in enumerate(sums):
+                r, v = divmod(place, len(begun))
+                of_row = builder.add(row, number(r))
+                of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
+                scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
+                shifted = builder.fadd(scaled, shifts[v])
+                result = builder.select(builder.fcmp_ordered("<", shifted, least), least, shifted)  # NaN stays
+                store(builder, result, element(builder, y, of_row, builder.add(output, number(LANES * v))))
+            return context.get_dummy_value()
+
+        index = types.intp
+        return types.void(x, index, groups, start, index, y, of_inputs, of_weights, bias, types.float32), generate
+
+    return product
+
+
+of_one, of_two, of_four = (product_of_tile(rows) for rows in (1, 2, 4))
 
 
 @compiled_exactly
@@ -100,9 +160,17 @@ def linear_int8(
 ) -> None:  # fmt: skip
     """Outputs first … end - 1, which are whole groups.
 
-    Shapes: q int32 [R, in / 4], of_inputs float32 [R], groups int32 [out / 64, in / 4, 64], start int32 [out],
+    Shapes: q int32 [R, PARTS · in / 4], of_inputs float32 [R], groups int32 [out / 64, in / 4, 64], start int32 [out],
     of_weights, bias float32 [out], y float32 [R, out] (written), out being a multiple of 64
     """
     least = f4(0) if relu else f4(-np.inf)
     for output in range(first, end, WIDTH):
-        tile(q, of_inputs, groups, start, of_weights, bias, least, output, y)
+        row, rows = 0, len(q)
+        while row + 4 <= rows:
+            of_four(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+            row += 4
+        if row + 2 <= rows:
+            of_two(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+            row += 2
+        if row < rows:
+            of_one(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)

@@ -1,6 +1,7 @@
 """Products with weights in 8 bits: exact integers, the same bits by NumPy and by the processor's instruction."""
 
 import os
+import platform
 import subprocess
 import sys
 from itertools import product
@@ -93,12 +94,8 @@ def test_numpy_gives_the_exact_sums():
 
 
 @pytest.mark.heavy
-def test_the_instruction_gives_the_same_bits():
+def test_compiled_products_give_the_same_bits():
     pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast.low_precision.compiled_int8 import LANES
-
-    if not LANES:
-        pytest.skip("needs a processor with AVX-512 VNNI or AVX-VNNI")
     x, weights = normal(40, 500), weights_of(500, 1000)
     expected = cpu_kernels().linear_packed(x, weights)
     set_kernels("numba")
@@ -107,23 +104,46 @@ def test_the_instruction_gives_the_same_bits():
     np.testing.assert_array_equal(cpu_kernels().linear_packed(x, weights), expected)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("lacking", "lanes"), [("avx512vnni", 8), ("avx512vnni avxvnni", 0)])
-def test_a_processor_with_less_gives_the_same_bits(lacking, lanes):
-    pytest.importorskip("numba", reason="needs Numba")
-    from numba.core.registry import cpu_target
+PROCESSORS = {  # features beside those of the name, and the instruction with the vectors that products are then made of
+    "x86-64": ("", "pmaddwd xmm"),
+    "haswell": ("+avx2,+fma", "vpmaddwd ymm"),
+    "skylake-avx512": ("+avx2,+fma,+avx512f,+avx512bw", "vpmaddwd zmm"),
+    "alderlake": ("+avx2,+fma,+avxvnni", "vpdpbusd ymm"),
+    "cascadelake": ("+avx2,+fma,+avx512f,+avx512bw,+avx512vnni", "vpdpbusd zmm"),
+}
 
-    features = cpu_target.target_context.codegen().magic_tuple()[2].split(",")
-    if lanes and "+avxvnni" not in features:
-        pytest.skip("needs a processor with AVX-VNNI")
-    features = [f"-{each[1:]}" if each[1:] in lacking.split() else each for each in features]
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_every_processor_gives_the_same_bits_by_its_instruction(name, tmp_path):
+    pytest.importorskip("numba", reason="needs Numba")
+    from numba.core.codegen import get_host_cpu_features
+
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("needs a processor of x86-64")
+    features, expected = PROCESSORS[name]
+    has_all = {*features.split(",")} <= {"", *get_host_cpu_features().split(",")}
     program = f"""
+import re
+import numpy as np
+import pytest
 from autograd.fast import cpu_kernels, set_kernels
-set_kernels("numba")
-from autograd.fast.low_precision.compiled_int8 import LANES
+from autograd.fast.compiled_tiles import linear_of_tiles
+from autograd.fast.low_precision.compiled_int8 import linear_int8
 from tests.autograd.fast.test_int8 import check_kernels
-assert LANES == {lanes}, LANES
-check_kernels(cpu_kernels())
+integers, numbers, y = np.zeros((1, 1, 64), np.int32), np.zeros(64, np.float32), np.zeros((1, 64), np.float32)
+if {has_all}:
+    set_kernels("numba")
+    check_kernels(cpu_kernels())
+else:  # compiled is what cannot be executed
+    linear_int8.compile("void({{0}}, {{1}}, {{2}}, i4[::1], {{1}}, {{1}}, b1, i8, i8, f4[:,::1])".format(
+        "i4[:,::1]", "f4[::1]", "i4[:,:,::1]"))
+code = " ".join(linear_int8.inspect_asm().values())
+found = {{" ".join(each) for each in re.findall("(v?pmaddwd|vpdpbusd)[^\\n]*%([xyz]mm)", code)}}
+assert found == {{{expected!r}}}, found
+if "+avx512bf16" not in {features.split(",")}:  # LLVM ends the process
+    with pytest.raises(Exception, match="needs avx512bf16, which the processor"):
+        linear_of_tiles(integers[0, :, :1], integers, numbers, False, 0, 64, y)
 """
-    environment = {**os.environ, "NUMBA_CPU_FEATURES": ",".join(features), "NUMBA_CPU_NAME": "x86-64-v3"}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    target = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=os.environ | target, check=True)
