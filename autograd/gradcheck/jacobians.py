@@ -276,7 +276,8 @@ class Elsewhere:
             if known:
                 found = slope(line)
         error = float(found.error.item())
-        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and error > 0.1 * abs(numerical)):
+        vague = error > max(0.1 * abs(numerical), SLOPE * scale)
+        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and vague):
             return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
         return (math.inf if math.isnan(off) else off), analytic, numerical
 
@@ -297,7 +298,12 @@ class Elsewhere:
         i, k = self.function.element_at(place)
         unit = np.eye(1, direction.size, place)[0]
         off, analytic, numerical = self.excess(Line.of_element(self.function, i, k, self.weights), unit)
-        if not off or slope(Line.of_element(self.function, i, k)).kink.any():
+        if not off:
+            return None
+        each, weights = slope(Line.of_element(self.function, i, k)), self.weights
+        confirmed = np.where(weights == 0, 0, weights * each.value)
+        known = 3 * np.where(weights == 0, 0, abs(weights) * each.error).sum() + self.rtol * abs(confirmed).sum()
+        if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
             return None
         return i, k, analytic, numerical
 

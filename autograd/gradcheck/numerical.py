@@ -151,8 +151,8 @@ class Line:
         rounding = 0.0 if self.weights is None else 16 * ROUNDING * self._values(abs(found), absolute=True)
         return self._values(found), np.broadcast_to(rounding, self.middle.shape)
 
-    def slopes(self, t: float) -> tuple[Array, Array, Array, Array]:
-        """Central, left and right slopes, 0 where values do not change, also infinite ones; and |f(t) - f(-t)|."""
+    def slopes(self, t: float) -> tuple[Array, Array, Array, Array, Array]:
+        """Central, left, right slopes, 0 where values do not change, also infinite ones; |f(t) - f(-t)|; max |f|."""
         (up, above), (down, below), middle = self(t), self(-t), self.middle
         with np.errstate(all="ignore"):
             return (
@@ -160,10 +160,11 @@ class Line:
                 np.where(below == middle, 0, (below - middle) / down),
                 np.where(above == middle, 0, (above - middle) / up),
                 abs(above - below),
+                np.fmax(abs(above), abs(below)),
             )
 
 
-UNEVEN = np.array([0.7, 1.9, 2.6, 4.2, 4.9, 5.8, 7.3, 8.1, 9.4, 10.1, 11.0])
+UNEVEN = np.array([0.7313, 1.8971, 2.6437, 4.1849, 4.9261, 5.8379, 7.2843, 8.1127, 9.4519, 10.1297, 11.0])
 
 
 def measured_noise(line: Line) -> Array:
@@ -171,8 +172,8 @@ def measured_noise(line: Line) -> Array:
 
     If the function is smooth, eleven values close together are a polynomial of degree 4, up to rounding.  They lie on
     one side, because a kink or a jump at the point itself is not rounding, and at uneven distances, because multiples
-    of one distance may all be rounded alike.  If most neighbours are equal, they lie within one unit of rounding, and
-    larger distances are used.  The smallest distances come first: rounding is the same at any distance, but the bends
+    of one distance may all be rounded alike.  If several neighbours are equal, one unit of rounding is larger, and so
+    are the distances that are used then.  The smallest come first: rounding is the same at any distance, but the bends
     of a function are not.
     """
     noise, unknown = np.zeros(1), np.ones(1, bool)
@@ -185,7 +186,7 @@ def measured_noise(line: Line) -> Array:
             values -= values[0]
             left = values - powers @ (np.linalg.pinv(powers) @ np.nan_to_num(values, posinf=0, neginf=0))
             found = np.sqrt((left**2).sum(axis=0) / (len(UNEVEN) - 5))
-            coarse = (np.diff(values, axis=0) == 0).sum(axis=0) > 5
+            coarse = (np.diff(values, axis=0) == 0).sum(axis=0) > 2
         noise, unknown = np.where(unknown, found, noise), unknown & coarse
         if not unknown.any():
             break
@@ -222,7 +223,7 @@ class Slope:
 
 def quick_slope(line: Line) -> tuple[Slope, Array]:
     """(f(t) - f(-t)) / 2t for the first step, and the mask of the values that it seems to suit."""
-    value, left, right, _ = line.slopes(line.step)
+    value, left, right, *_ = line.slopes(line.step)
     error = 4 * line.function.rounding * np.where(np.isfinite(line.scale), line.scale, 0) / line.step
     with np.errstate(invalid="ignore"):
         jump = abs(right - left)
@@ -241,20 +242,25 @@ def slope(line: Line) -> Slope:
     low, high = np.full(line.middle.shape, -np.inf), np.full(line.middle.shape, np.inf)
     found = Slope(np.zeros_like(low), high.copy(), np.zeros(low.shape, bool), high * np.nan, high * np.nan)
     goes_on, began = np.ones(low.shape, bool), np.zeros(low.shape, bool)
+    largest = np.zeros(low.shape)
     bends: list[tuple[Array, ...]] = []
     ends: list[Array] = []
     scale = np.nan_to_num(line.scale, posinf=0)
     noise = np.maximum(measured_noise(line), line.function.rounding * scale)
     noise = np.where((noise > DROWNED * scale) & (noise > 1e-10), np.inf, noise)
     for t in np.geomspace(line.least, max(0.1 * line.size, 100 * line.least), RUNGS):
-        (near, left, right, change), (wide, wide_left, wide_right, wide_change) = line.slopes(t), line.slopes(2 * t)
+        near, left, right, change, _ = line.slopes(t)
+        wide, wide_left, wide_right, wide_change, height = line.slopes(2 * t)
         with np.errstate(all="ignore"):
-            value, rounding = (4 * near - wide) / 3, 5 * noise / t
-            error = abs(near - wide) + rounding
+            value = (4 * near - wide) / 3
+            rounding = 5 * np.fmax(noise, line.function.rounding * np.nan_to_num(height, posinf=0)) / t
+            cut = abs(near - wide)  # grows with t, unless f does something else within t
+            error = cut + rounding
             finite = np.isfinite(value + left + right)
-            bound = 3 * error  # a noise that is measured by eleven values may be larger
-            fits = finite & (value - bound <= high) & (value + bound >= low)
+            bound = 2 * error  # a noise that is measured by eleven values may be larger
+            fits = finite & (value - bound <= high) & (value + bound >= low) & (cut >= largest / 2)
             goes_on &= fits | ~began
+            largest = np.where(goes_on & (cut > rounding), np.fmax(largest, cut), largest)
             better = goes_on & finite & ((error < found.error) | ~began)
             began |= fits
             low = np.where(fits, np.fmax(low, value - bound), low)
@@ -262,14 +268,7 @@ def slope(line: Line) -> Slope:
             found.value, found.error = np.where(better, value, found.value), np.where(better, error, found.error)
             bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
             seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))
-            bends.append(
-                (
-                    np.where(seen, bend, 0),
-                    seen & (wide_bend < 1.4 * bend) & (abs(near - wide) < 0.1 * bend),
-                    left,
-                    right,
-                )
-            )
+            bends.append((bend, seen, seen & (wide_bend < 1.4 * bend) & (cut < 0.1 * bend), left, right))
             ends.append(
                 np.where(np.isfinite(left) & np.isfinite(right), np.minimum(change, wide_change) - 20 * noise, np.nan)
             )
@@ -283,15 +282,15 @@ def slope(line: Line) -> Slope:
 def _find_kinks(found: Slope, began: Array, bends: list[tuple[Array, ...]], ends: list[Array]) -> None:
     """Note where the one-sided slopes differ by the same for ever smaller steps, or values do, or there are none."""
     found.kink |= ~began
-    for (bend, same, left, right), (next_bend, *_) in zip(bends, [*bends[1:], bends[-1]], strict=True):
-        first = (bend > 0) & np.isnan(found.left)
+    for (bend, seen, same, left, right), (next_bend, *_) in zip(bends, [*bends[1:], bends[-1]], strict=True):
+        first = seen & np.isnan(found.left)
         found.left, found.right = np.where(first, left, found.left), np.where(first, right, found.right)
-        found.kink |= first & same & (next_bend < 3 * bend)
+        found.kink |= first & same & (next_bend < 1.5 * bend) & (next_bend > 0.15 * bend)
     smallest, largest = np.min(ends[0:6:2], axis=0), np.max(ends[1:6:2], axis=0)
     with np.errstate(invalid="ignore"):
         found.kink |= (smallest > 0) & (largest < 1.05 * np.min(ends[1:6:2], axis=0)) & np.isfinite(largest)
     nothing = found.kink & np.isnan(found.left)
-    found.left, found.right = (np.where(nothing, bends[0][k], each) for k, each in ((2, found.left), (3, found.right)))
+    found.left, found.right = (np.where(nothing, bends[0][k], each) for k, each in ((3, found.left), (4, found.right)))
 
 
 # ---- The reference ----
@@ -442,7 +441,7 @@ class Reference:
         if line.element is None:
 
             def bend(part: Array) -> float:
-                _, left, right, _ = Line.along(function, part, line.weights).slopes(line.step)
+                _, left, right, *_ = Line.along(function, part, line.weights).slopes(line.step)
                 return float(abs(right - left)[row])
 
             i, place = function.element_at(narrow_down(line.direction, bend))

@@ -79,7 +79,8 @@ def _call_twice(function: CheckedFunction, before: Sequence[Array | None]) -> Ar
     if random.get_state() != state or not _same(second, values):
         raise GradcheckError(
             "the function is random: two calls with the same inputs differ; fix its random numbers inside it, for "
-            "example by autograd.random.set_state((seed, 0, 0)) in its first line"
+            "example by autograd.random.set_state((seed, 0, 0)) in its first line; for dropout in a PyTorch module, "
+            "module.eval(), or torch.manual_seed(0) in the first line of a function that calls it"
         )
     return values
 
