@@ -118,8 +118,8 @@ def test_the_gradient_comes_first():
 
 @pytest.mark.parametrize(
     "function",
-    [np.sin, lambda x: np.exp(x) + 1, lambda x: np.asarray(x) ** 2, lambda x: float(np.asarray(x).sum()), np.tanh],
-    ids=["ufunc", "expression", "converted", "number", "tanh"],
+    [lambda x: np.asarray(x) ** 2, lambda x: float(np.asarray(x).sum())],
+    ids=["converted", "number"],
 )
 def test_numpy_functions(function):
     with pytest.raises(TypeError, match=r"from_vjp\(function, vjp\)"):
