@@ -213,7 +213,7 @@ class _Parameter:
         return 0.0 if found is None else np.array(found)
 
     def start(self) -> Any:
-        """What the gradient begins with before a pass: 0 if it can be cleared."""
+        """Return the gradient before a pass: 0 if it can be cleared."""
         if self.adds_up and isinstance(found := self.gradient(), np.ndarray) and found.flags.writeable:
             found[...] = 0
         return self.read() if self.adds_up else 0.0

@@ -209,7 +209,7 @@ def _worst(analytic: Array, estimate: Estimate) -> tuple[int, int]:
 
 
 def _ratios(analytic: Array, numerical: Array) -> str:
-    """How analytic and numerical derivatives compare, where the numerical ones are not 0."""
+    """Compare analytic and numerical derivatives, in words, where the numerical ones are not 0."""
     some = (numerical != 0) & np.isfinite(numerical) & np.isfinite(analytic)
     if not some.any():
         return ""
@@ -260,7 +260,7 @@ class Elsewhere:
         )
 
     def excess(self, line: Line, direction: Array) -> tuple[float, float, float]:
-        """By how much the slopes disagree beyond what is allowed; the analytic and the numerical one."""
+        """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
         terms = np.where(direction == 0, 0, self.gradient * direction)
         found, _ = quick_slope(line)
         for known, times in ((True, 25), (False, 3)):
