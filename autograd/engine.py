@@ -187,6 +187,7 @@ class Op:
         for i, spec in enumerate(input_specs):
             if inputs[i] is None:
                 inputs[i] = spec
+        g_outputs = [g.astype(np.float32) if g.dtype.itemsize == 2 else g for g in g_outputs]  # sums may be beyond half
         if self._several:
             g, y = tuple(g_outputs), self.output_specs
         else:
@@ -309,10 +310,9 @@ def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     specs: tuple[ArraySpec, ...] = ()
     for y in outputs:
         spec = spec_of_array(y.data)
-        kind = spec[1].kind
-        if kind == "f" or is_floating(spec[1]):
+        if is_floating(spec[1]):
             y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
-        elif kind not in "biu":
+        elif spec[1].kind not in "biu":
             raise TypeError(
                 f"{type(op).__name__} of a Tensor that requires a gradient gave {spec.dtype}; only real functions are "
                 "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
@@ -350,13 +350,12 @@ def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any
 @contextmanager
 def backward_pass_events() -> Iterator[None]:
     """Tell observers that a backward pass begins, and that it has ended, also by an exception."""
-    events = state.events
-    for call in events.before_backward_pass:
+    for call in state.events.before_backward_pass:
         call()
     try:
         yield
     finally:
-        for call in events.after_backward_pass:
+        for call in state.events.after_backward_pass:
             call()
 
 

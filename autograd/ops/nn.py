@@ -247,12 +247,12 @@ class LayerNorm(Op):
 
     @staticmethod
     def forward(xp, x, weight, bias, *, eps):
-        n, _ = normalised(xp, x, eps)
-        return keep_bfloat16(n * weight + bias, x)
+        wide, dtype = widened(x)  # squares may be beyond float16
+        return (normalised(xp, wide, eps)[0] * weight + bias).astype(dtype, copy=False)
 
     @staticmethod
     def backward(xp, g, y, x, weight, bias, *, eps):
-        n, inverse_std = normalised(xp, x, eps)
+        n, inverse_std = normalised(xp, widened(x)[0], eps)
         g_n = g * weight  # [..., D]
         g_x = inverse_std * (g_n - mean_of_rows(g_n) - n * mean_of_rows(g_n * n))
         return g_x, lambda: rows_of(g * n).sum(axis=0), lambda: rows_of(g).sum(axis=0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.tensor import Tensor, TensorLike, attach
 
@@ -130,8 +131,12 @@ class Einsum(Op):
 
 
 def _contract(xp: Any, inputs: Sequence[str], output: str, arrays: Sequence[Any]) -> Any:
-    """numpy.einsum, with matrix products where two arrays or more allow them."""
-    return xp.einsum(f"{','.join(inputs)}->{output}", *arrays, optimize=len(arrays) > 1)
+    """numpy.einsum, with matrix products where two arrays or more allow them; halves are summed in float32."""
+    dtype = xp.result_type(*[a.dtype for a in arrays])
+    is_half = dtype.itemsize == 2 and is_floating(dtype)
+    arrays = [a.astype(np.float32) for a in arrays] if is_half else arrays
+    y = xp.einsum(f"{','.join(inputs)}->{output}", *arrays, optimize=len(arrays) > 1)
+    return y.astype(dtype) if is_half else y
 
 
 def einsum(subscripts: str, *operands: TensorLike) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autograd.backend import keep_bfloat16, keep_where, widened
+from autograd.backend import is_floating, keep_where, widened
 from autograd.engine import Op, apply, evaluate
 from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor, TensorLike
@@ -35,6 +35,16 @@ def refuse_list(axis: Any) -> None:
         raise TypeError(f"axis={axis} is a list; write a tuple, axis={tuple(axis)}")
 
 
+def in_float32(x: Any) -> Any:
+    """x, in float32 if it is float16 or bfloat16: its sums and squares may be beyond these."""
+    return widened(x)[0] if x.dtype.itemsize == 2 and is_floating(x.dtype) else x
+
+
+def like(y: Any, x: Any) -> Any:
+    """y, in the dtype of x if that is float16 or bfloat16."""
+    return y.astype(x.dtype, copy=False) if x.dtype.itemsize == 2 and is_floating(x.dtype) else y
+
+
 # ---- Sums ----
 
 
@@ -45,7 +55,8 @@ class Sum(Op):
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
-        return xp.asarray(x).sum(axis=axis, keepdims=keepdims)
+        x = xp.asarray(x)
+        return like(in_float32(x).sum(axis=axis, keepdims=keepdims), x)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, keepdims):
@@ -65,7 +76,8 @@ class Mean(Op):
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
-        return xp.asarray(x).mean(axis=axis, keepdims=keepdims)
+        x = xp.asarray(x)
+        return like(in_float32(x).mean(axis=axis, keepdims=keepdims), x)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, keepdims):
@@ -88,15 +100,16 @@ class Var(Op):
 
     @staticmethod
     def forward(xp, x, *, axis, ddof, keepdims):
-        centred = x - xp.mean(x, axis=axis, keepdims=True)
-        y = xp.mean(centred * centred, axis=axis, keepdims=keepdims)
-        return keep_bfloat16(y * Var.correction(terms(centred, y), ddof), x)
+        x = xp.asarray(x)
+        centred = in_float32(x) - in_float32(x).mean(axis=axis, keepdims=True)
+        y = (centred * centred).mean(axis=axis, keepdims=keepdims)
+        return like(y * Var.correction(terms(centred, y), ddof), x)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, ddof, keepdims):
-        n = terms(x, y)
+        n, wide = terms(x, y), in_float32(x)
         slope = 2 * Var.correction(n, ddof) / (n or 1)
-        return (x - x.mean(axis=axis, keepdims=True)) * (g * slope).reshape(kept_shape(x.shape, axis))
+        return (wide - wide.mean(axis=axis, keepdims=True)) * (g * slope).reshape(kept_shape(x.shape, axis))
 
     @staticmethod
     def correction(n, ddof):
@@ -121,7 +134,8 @@ class Std(Op):
 
     @staticmethod
     def forward(xp, x, *, axis, ddof, keepdims):
-        return xp.sqrt(Var.forward(xp, x, axis=axis, ddof=ddof, keepdims=keepdims))
+        x = xp.asarray(x)
+        return like(xp.sqrt(Var.forward(xp, in_float32(x), axis=axis, ddof=ddof, keepdims=keepdims)), x)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis, ddof, keepdims):
@@ -184,12 +198,17 @@ class CumSum(Op):
 
     @staticmethod
     def forward(xp, x, *, axis):
-        return xp.cumsum(x, axis=axis)
+        return cumulative(xp, xp.asarray(x), axis)
 
     @staticmethod
     def backward(xp, g, y, x, *, axis):
         axis = 0 if axis is None else axis
-        return xp.flip(xp.cumsum(xp.flip(g, axis), axis=axis), axis).reshape(x.shape)
+        return xp.flip(cumulative(xp, xp.flip(g, axis), axis), axis).reshape(x.shape)
+
+
+def cumulative(xp: Any, x: Any, axis: int | None) -> Any:
+    """The sums so far along `axis`; of float16 and bfloat16 in float32."""
+    return like(xp.cumsum(in_float32(x), axis=axis), x)
 
 
 def cumsum(x: TensorLike, axis: int | None = None) -> Tensor:

@@ -104,7 +104,10 @@ def test_dtypes_stay(call, dtype):
 @every_call
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_backward_itself_does_not_widen(call, dtype, monkeypatch):
-    """The engine casts each gradient to its input's dtype; the op must not have computed it in a wider one."""
+    """The engine casts each gradient to its input's dtype; the op must not have computed it in a wider one.
+
+    Gradients of half precision are float32 inside of an op.
+    """
     seen = []
     gradients = Op.call_backward
 
@@ -120,7 +123,7 @@ def test_backward_itself_does_not_widen(call, dtype, monkeypatch):
     widest = np.float32 if dtype == np.float16 else dtype  # half precision may compute in single
     assert seen
     assert all(g is None or g.dtype <= widest for g in seen)
-    assert all(g is None or g.dtype == dtype for g in seen)
+    assert dtype == np.float16 or all(g is None or g.dtype == dtype for g in seen)
 
 
 @pytest.mark.heavy
