@@ -47,7 +47,8 @@ def pairs_with_faults(pairs: Sequence[Pair]) -> Iterator[tuple[Pair, list[str]]]
     seen: set[int] = set()
     for pair in pairs:
         swapped = [SWAPPED] if words.is_swapped(*pair, counted=True) else []
-        yield pair, [*faults_of(*map(normalise, pair), seen), *swapped]
+        source, target = map(normalise, pair)
+        yield pair, [*faults_of(source, target, seen), *swapped]
 
 
 def faults_of(source: str, target: str, seen: set[int]) -> Iterator[str]:

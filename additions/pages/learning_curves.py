@@ -227,8 +227,8 @@ def value_scale(curves: Sequence[Curve], may_be_log: bool, from_zero: bool, ends
 
 def _grid(x: Scale, y: Scale, unit: str) -> list[str]:
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    names = (f'transform="translate(11,{middle}) rotate(-90)" text-anchor="middle">{escape(unit)}',)
-    names += (f'x="{LEFT - 16}" y="{HEIGHT - 9}" text-anchor="end">step',)
+    names = [f'transform="translate(11,{middle}) rotate(-90)" text-anchor="middle">{escape(unit)}']
+    names += [f'x="{LEFT - 16}" y="{HEIGHT - 9}" text-anchor="end">step']
     parts = [f'<text class="tick" {name}</text>' for name in names]
     for value in ticks(y):
         height = y(value)

@@ -184,11 +184,12 @@ def prepare_split(
     given: the files that the user named, of which `paths` may be the run's copies; messages name these
     """
     folder = directory.data_path / name
-    if paths is None:
-        corpus = PreparedCorpus.load(folder, vocabulary, max_length=config.max_length)
-    else:
+    corpus = kept_ids(folder, vocabulary, config) if paths is None else None
+    if corpus is None:
+        text, given = paths or config.train, given or config.train
+        assert text is not None  # to a type checker: `kept_ids` has seen to it
         names = f"{given[0]} and {given[1]}" if given else None
-        corpus = prepare(*paths, vocabulary, folder, names=names, max_length=config.max_length)
+        corpus = prepare(*text, vocabulary, folder, names=names, max_length=config.max_length)
     left_out = []
     if corpus.dropped_empty:
         left_out.append(f"{corpus.dropped_empty:,} with an empty side")
@@ -198,3 +199,13 @@ def prepare_split(
     if not len(corpus):
         raise UserError(f"no pair of the {name} text can be used; increase --max-length or check the texts")
     return corpus
+
+
+def kept_ids(folder: Path, vocabulary: AnyVocabulary, config: RunConfig) -> PreparedCorpus | None:
+    """Return the token ids that a run holds; None if they are damaged and its training text is still there."""
+    try:
+        return PreparedCorpus.load(folder, vocabulary, max_length=config.max_length)
+    except UserError:
+        if config.train is None or not all(path.exists() for path in config.train):
+            raise
+        return None
