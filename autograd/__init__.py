@@ -18,6 +18,7 @@ if unmet_requirement() is not None:  # before the first import of NumPy
 
 from autograd import hooks as hooks
 from autograd import unrecorded as unrecorded
+from autograd.creation import ones, randn, zeros
 from autograd.dlpack import from_dlpack
 from autograd.engine import Op, apply
 from autograd.functional import (
@@ -69,8 +70,11 @@ __all__ = [
     "jacobian",
     "jvp",
     "no_grad",
+    "ones",
+    "randn",
     "value_and_grad",
     "vjp",
+    "zeros",
     *_ops,
 ]
 

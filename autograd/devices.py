@@ -53,6 +53,6 @@ def on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> lis
         if getattr(x, "requires_grad", False) and isinstance(a, np.ndarray):
             raise ValueError(
                 "a Tensor that requires a gradient is on the CPU and another input on a GPU; move it first: "
-                "Tensor(backend.asarray(x), requires_grad=True), or model.to(device)"
+                "x.to(device), or model.to(device)"
             )
     return [backend.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]

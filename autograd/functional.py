@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from operator import attrgetter
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,16 +27,38 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 Function = Callable[..., Any]
 
 
+@overload
+def grad(
+    outputs: Function, inputs: int | tuple[int, ...] | None = None, *, argnums: int | tuple[int, ...] = 0
+) -> Function: ...
+
+
+@overload
 def grad(
     outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    inputs: Tensor | Sequence[Tensor],
     grad_outputs: TensorLike | Sequence[TensorLike | None] | None = None,
     *,
     retain_graph: bool | None = None,
     allow_unused: bool = False,
     create_graph: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """Gradients of `outputs` with respect to `inputs`, returned instead of accumulated.
+) -> tuple[Tensor | None, ...]: ...
+
+
+def grad(
+    outputs: Any,
+    inputs: Any = None,
+    grad_outputs: TensorLike | Sequence[TensorLike | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    allow_unused: bool = False,
+    create_graph: bool = False,
+    argnums: int | tuple[int, ...] = 0,
+) -> Any:
+    """Gradients of `outputs` with respect to `inputs`, returned instead of accumulated; or the gradient of a function.
+
+    `grad(function, argnums=0)` is the function of the same arguments that returns the gradient alone, of which
+    `value_and_grad` returns the value too; `grad(function, 1)` is with respect to argument 1.
 
     `inputs` may be leaves or intermediate Tensors.  `grad_outputs` has one array per output (default: 1 for an output
     of one element).  With `create_graph`, the gradients have a graph themselves, to `inputs`, to `grad_outputs` and to
@@ -46,10 +68,10 @@ def grad(
     Raises: RuntimeError if `outputs` do not depend on an input, unless `allow_unused`: its gradient is then None;
     NotImplementedError for create_graph=True through an op whose backward pass cannot be recorded
     """
-    if inputs is None or callable(outputs):
-        raise TypeError(
-            "grad takes Tensors, grad(outputs, inputs); the gradient of a function is value_and_grad(function)"
-        )
+    if callable(outputs):
+        return _gradient_of(outputs, argnums if inputs is None else inputs)
+    if inputs is None:
+        raise TypeError("grad takes Tensors, grad(outputs, inputs), or a function, grad(function)(*arguments)")
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given: Any = [None] * len(outputs) if grad_outputs is None else grad_outputs
@@ -128,6 +150,19 @@ def value_and_grad(function: Function, argnums: int | tuple[int, ...] = 0) -> Fu
     return value_and_gradient
 
 
+def _gradient_of(function: Function, argnums: Any) -> Function:
+    if not isinstance(argnums, int | tuple):
+        raise TypeError(
+            "the second argument of grad(function, argnums) is the number of an argument, or a tuple of numbers, found "
+            f"{type(argnums).__name__}; write grad(function)(x), or grad(function(x), x)"
+        )
+
+    def gradient(*arguments: Any, **settings: Any) -> Any:
+        return value_and_grad(function, argnums)(*arguments, **settings)[1]
+
+    return gradient
+
+
 def elementwise_grad(function: Function, argnums: int = 0) -> Function:
     """The function that returns dy_i/dx_i, of a `function` that computes each element y_i from x_i alone."""
 
@@ -176,11 +211,7 @@ def hessian(function: Function, argnums: int = 0) -> Function:
 
     Shapes: y [], x [*X] -> [*X, *X]
     """
-
-    def gradient(*arguments: Any, **settings: Any) -> Any:
-        return value_and_grad(function, argnums)(*arguments, **settings)[1]
-
-    return jacobian(gradient, argnums)
+    return jacobian(_gradient_of(function, argnums), argnums)
 
 
 def hvp(function: Function, x: Any, v: Any) -> Any:

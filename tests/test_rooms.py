@@ -28,7 +28,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},
-        {"gradcheck", "inspect"},
+        {"creation", "gradcheck", "inspect"},
         {"testing"},
     ],
 }

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator  # NumPy itself imports them when they are first used
 
-from autograd import Tensor, random
+from autograd import Tensor
 from autograd.backend import backend_of
+from autograd.creation import next_generator
 from autograd.tensor import note_change
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
@@ -84,10 +85,8 @@ class ProcessInitializer(Initializer):
 
     @property
     def rng(self) -> Generator:  # type: ignore[override]
-        """A generator for the next array: seed, step and site determine its numbers, as those of a mask."""
-        seed, step, site = random.get_state()
-        random.set_state((seed, step, site + 1))
-        return Generator(PCG64([seed, step, site]))
+        """The generator of the next array."""
+        return next_generator()
 
 
 PROCESS = ProcessInitializer()

@@ -46,6 +46,19 @@ def test_jvp_of_a_constant_and_of_a_linear_function():
     assert [t.data.tolist() for t in tangents] == [[0, 0], (3 * V).tolist(), [0, 0, 0]]
 
 
+def test_grad_of_a_function_is_the_gradient_that_value_and_grad_gives():
+    def f(x, v, power=2):
+        return ag.sum(x**power * v)
+
+    for argnums in (0, 1, -1, (0, 1)):
+        expected = ag.value_and_grad(f, argnums)(X, V, power=3)[1]
+        for gradient in (ag.grad(f, argnums), ag.grad(f, argnums=argnums)):
+            found = gradient(X, V, power=3)
+            pairs = zip(found, expected, strict=True) if isinstance(argnums, tuple) else [(found, expected)]
+            assert all(np.array_equal(one.data, other.data) for one, other in pairs)
+    np.testing.assert_allclose(ag.grad(lambda x: ag.grad(lambda y: y**3)(x))(2.0).data, 12.0)
+
+
 def test_value_and_grad():
     value, gradient = ag.value_and_grad(lambda x, n: ag.sum(x**n), argnums=0)(X, 2)
     np.testing.assert_allclose(value.data, (X**2).sum(), rtol=1e-15)
