@@ -326,7 +326,10 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, Array
     for factor in (1e-4, 1e-8):
         yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
     yield HALF_ZERO, moved(lambda x: np.where(rng.random(x.shape) < 0.5, 0, x))
-    yield "the inputs at whole numbers other than 0", moved(lambda x: np.copysign(np.ceil(abs(x)), x) + (x == 0))
+    whole = moved(lambda x: np.copysign(np.ceil(abs(x)), x) + (x == 0))
+    for k, x in enumerate(whole):  # others for each input: at ties of two inputs, kinks may cancel
+        x[...] = np.copysign(len(whole) * (abs(x) - 1) + 1 + k, x)
+    yield "the inputs at whole numbers other than 0", whole
 
 
 def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng, atol: float, rtol: float) -> None:
