@@ -8,7 +8,6 @@ are read, and Adam, whose learning rate changes and which may skip an update, is
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ Gradients = Callable[[Transformer, Batch, float], tuple[float, float]]
 INPUTS = ("source", "target_in", "target_out")
 
 
-MOST = 100  # graphs to keep, one for each shape of batch
+MOST = 400  # graphs to keep, one for each shape of batch: an epoch of Europarl has some 350 shapes
 
 
 def step_graphs(
@@ -58,9 +57,10 @@ class _Step:
 
 
 class StepGraphs:
-    """The graphs of the `most` shapes of batch that were used last.
+    """The graphs of the first `most` shapes of batch that come twice.
 
-    The first batch of a shape is computed without a graph, which compiles kernels; the second one is captured.
+    The first batch of a shape is computed without a graph, which compiles kernels; the second one is captured.  A graph
+    is kept: if a new shape took the place of an old one, epochs of more shapes would capture in every step.
 
     A batch is computed without a graph, too, where there are gradients to add to.  Hooks of parameters are called after
     the launch.
@@ -79,13 +79,14 @@ class StepGraphs:
         self._backend = model.backend
         self._graphs = CudaGraphs(model.backend)
         self._seen: set[tuple[Any, ...]] = set()
-        self._steps: OrderedDict[tuple[Any, ...], _Step] = OrderedDict()
+        self._steps: dict[tuple[Any, ...], _Step] = {}
 
     def __call__(self, batch: Batch) -> tuple[float, float]:
         seed, number, _ = random.get_state()
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
         adds = any(parameter.grad is not None for parameter in self.parameters)
-        if not self.most or state.observers or adds or self._copies_are_old() or key not in self._seen:
+        is_new = key not in self._seen or (key not in self._steps and len(self._steps) >= self.most)
+        if not self.most or state.observers or adds or self._copies_are_old() or is_new:
             self._seen.add(key)
             return self.compute_gradients(self.model, batch, self.label_smoothing)
         step = self._steps.get(key)
@@ -97,9 +98,6 @@ class StepGraphs:
                 self.most = 0
                 random.begin_step(number, batch.number, batch.first_row)  # the capture has drawn masks
                 return self.compute_gradients(self.model, batch, self.label_smoothing)
-        self._steps.move_to_end(key)
-        while len(self._steps) > self.most:
-            self._steps.popitem(last=False)
         for name in INPUTS:
             getattr(step.inputs, name)[...] = self._backend.asarray(getattr(batch, name))
         loss, nll, gradients = self._graphs.repeat(step.graph, number)
