@@ -137,12 +137,14 @@ def _packed(x: Array, weights: Any, relu: bool = False) -> bool:
 def linear_packed(x: Array, weights: Any, relu: bool = False) -> Array:
     rows, words, is_int8 = len(x), weights.words, isinstance(weights, Int8Weights)
     y = np.empty((rows, OUTPUTS * len(words)), F4)
+    packed = np.empty((rows, words.shape[1] * (compiled_int8.PARTS if is_int8 else 1)), np.int32)
     if is_int8:
-        packed, factors = compiled_int8.quantise_inputs(x, x.shape[1])
+        factors = np.empty(rows, F4)
+        compiled_int8.quantise_inputs(x, x.shape[1], packed, factors)
         of_weights = words, weights.start, weights.factors, weights.bias
         product = functools.partial(compiled_int8.linear_int8, packed, factors, *of_weights, relu)
     else:
-        x, packed = np.ascontiguousarray(x, F4), np.empty((rows, words.shape[1]), np.int32)
+        x = np.ascontiguousarray(x, F4)
         compiled_bf16.pack_rows(x.view(np.uint32), 0, x.shape[1], packed.view(np.uint16))
         product = functools.partial(linear_of_tiles, packed, words, weights.bias, relu)
 

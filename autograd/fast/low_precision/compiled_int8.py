@@ -32,7 +32,7 @@ from autograd.fast.compiled_tiles import (
     vectors_from,
 )
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.low_precision.int8 import INPUTS, LARGEST, LEAST, ZERO
+from autograd.fast.low_precision.int8 import LARGEST, LEAST, ZERO
 
 Array = Any
 f4 = np.float32
@@ -48,16 +48,15 @@ VECTOR, PAIRS, BYTE = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(16), 2
 
 
 @compiled_exactly
-def quantise_inputs(x: Array, n_in: int) -> tuple[Array, Array]:
-    """Return the integers of the rows of x, four to a group, as `multiply_add` takes them, and their factors.
+def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
+    """The integers of the rows of x, four to a group, as `multiply_add` takes them, and their factors.
 
     PARTS = 1: the bytes of a group in the order of x
     PARTS = 2: first and third elements in 16 bits each, of all groups, then second and fourth ones
 
-    Shapes: x float32 [R, ≥ in] -> int32 [R, PARTS · in / 4], float32 [R]
+    Shapes: x float32 [R, ≥ in], q int32 [R, PARTS · in / 4] (written), factors float32 [R] (written)
     """
-    groups = -(-n_in // INPUTS)
-    q, factors = np.empty((len(x), PARTS * groups), np.int32), np.empty(len(x), f4)
+    groups = q.shape[1] // PARTS
     for r in range(len(x)):
         row, integers = x[r][:n_in], q[r][:groups].view(np.uint8)
         bits, most = row.view(np.int32), np.int32(0)
@@ -79,7 +78,6 @@ def quantise_inputs(x: Array, n_in: int) -> tuple[Array, Array]:
             for i in range(groups):
                 high[i] = (low[i] >> np.int32(8)) & np.int32(0xFF00FF)
                 low[i] &= np.int32(0xFF00FF)
-    return q, factors
 
 
 def multiply_add(builder: Any, total: Any, x: list[Any], w: Any) -> Any:

@@ -55,7 +55,8 @@ def _multiply_bf16(x: Any, rows: Any, product: Any, layer: Any, relu: Any, y: An
 
 def _multiply_int8(x: Any, rows: Any, product: Any, layer: Any, relu: Any, y: Any, first: Any) -> Any:
     (groups, n_in, start, factors), bias = product
-    q, of_inputs = compiled_int8.quantise_inputs(x[:rows], n_in)
+    q, of_inputs = np.empty((rows, compiled_int8.PARTS * groups.shape[2]), np.int32), np.empty(rows, f4)
+    compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
     compiled_int8.linear_int8(
         q, of_inputs, groups[layer], start[layer], factors[layer], bias[layer], relu, np.int64(0), bias.shape[1],
         y[first : first + rows],
