@@ -132,9 +132,9 @@ def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, l
     return values
 
 
-def vectors_of(lanes: int) -> int:
-    """Vectors of a tile: 4 of 16 numbers, or 2 of 8, as many as registers hold for 4 rows."""
-    return 4 if lanes == 16 else 2
+def width_of_tile(rows: int, lanes: int) -> int:
+    """Outputs of a tile: 4 vectors of 16 of its 32 registers; 8 sums in vectors of 8, so few wait for each other."""
+    return OUTPUTS if lanes == 16 else OUTPUTS // rows
 
 
 def sums_of_tile(
@@ -171,9 +171,9 @@ def sums_of_tile(
     return loop_over(builder, steps, start * rows, step)
 
 
-def vectors_from(builder: Any, array: Any, first: Any, vector: Any) -> list[Any]:
+def vectors_from(builder: Any, array: Any, first: Any, rows: int, vector: Any) -> list[Any]:
     """The vectors of a tile of array[first:].  Shapes: array [N]"""
-    places = [builder.add(first, number(vector.count * v)) for v in range(vectors_of(vector.count))]
+    places = [builder.add(first, number(v)) for v in range(0, width_of_tile(rows, vector.count), vector.count)]
     return [load(builder, builder.gep(array.data, [place]), vector) for place in places]
 
 
@@ -198,7 +198,7 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
                     return plus_pairs(builder, total, x, w)
                 return builder.call(fused(builder, of_float), [x, w, total])
 
-            start, vector = vectors_from(builder, bias, output, of_float), PACKED if in_pairs else of_float
+            start, vector = vectors_from(builder, bias, output, rows, of_float), PACKED if in_pairs else of_float
             sums = sums_of_tile(builder, x, row, groups, start, output, rows, vector, add_product)
             for place, total in enumerate(sums):
                 r, v = divmod(place, len(start))
@@ -212,7 +212,7 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
     return product
 
 
-WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
+OF_TWO, OF_FOUR = (width_of_tile(rows, LANES) for rows in (2, 4))
 of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
 
 
@@ -223,16 +223,17 @@ def linear_of_tiles(x: Array, groups: Array, bias: Array, relu: bool, first: int
     Shapes: x [R, ≥ in], groups [out / 64, in, 64], both float32 or int32, which are pairs of bfloat16; bias [out],
     y [R, out] (written), out being a multiple of 64
     """
-    for output in range(first, end, WIDTH):
-        row = 0
-        while row + 4 <= len(y):
-            of_four(x, row, groups, bias, output, y)
-            row += 4
-        if row + 2 <= len(y):
-            of_two(x, row, groups, bias, output, y)
-            row += 2
-        if row < len(y):
-            of_one(x, row, groups, bias, output, y)
+    rows = len(y)
+    whole = rows // 4 * 4
+    for group in range(first, end, OUTPUTS):
+        for output in range(group, group + OUTPUTS, OF_FOUR):
+            for row in range(0, whole, 4):
+                of_four(x, row, groups, bias, output, y)
+        if rows - whole >= 2:
+            for output in range(group, group + OUTPUTS, OF_TWO):
+                of_two(x, whole, groups, bias, output, y)
+        if rows % 2:
+            of_one(x, rows - 1, groups, bias, group, y)
     if relu:
         for r in range(len(y)):
             some = y[r][first:end]

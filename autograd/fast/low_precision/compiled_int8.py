@@ -30,9 +30,11 @@ from autograd.fast.compiled_tiles import (
     store,
     sums_of_tile,
     vectors_from,
+    width_of_tile,
 )
 from autograd.fast.compiling import compiled_exactly
 from autograd.fast.low_precision.int8 import LARGEST, LEAST, ZERO
+from autograd.fast.low_precision.packed import OUTPUTS
 
 Array = Any
 f4 = np.float32
@@ -41,7 +43,6 @@ NOT_FINITE = 0x7F800000  # bits of ∞; those of NaN are larger
 VNNI = next((each for each in ("avx512vnni", "avxvnni") if f"+{each}" in FEATURES), None)
 """The feature whose vpdpbusd multiplies, for vectors of 512 or of 256 bits; None where 16 bits are multiplied."""
 LANES = 16 if VNNI == "avx512vnni" or (VNNI is None and "+avx512bw" in FEATURES) else 8  # sums in a vector
-WIDTH = 64 if LANES == 16 else 16  # outputs of a tile
 PARTS = 1 if VNNI else 2  # int32 of four elements of x, in 8 bits or in 16
 
 VECTOR, PAIRS, BYTE = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(16), 2 * LANES), 8
@@ -128,10 +129,10 @@ def product_of_tile(rows: int) -> Callable[..., None]:
             def add_product(total: Any, *x_and_w: Any) -> Any:
                 return multiply_add(builder, total, x_and_w[:-1], x_and_w[-1])
 
-            begun = vectors_from(builder, start, output, VECTOR)
+            begun = vectors_from(builder, start, output, rows, VECTOR)
             sums = sums_of_tile(builder, x, row, groups, begun, output, rows, VECTOR, add_product, PARTS)
-            factors = vectors_from(builder, of_weights, output, of_float)
-            shifts = vectors_from(builder, bias, output, of_float)
+            factors = vectors_from(builder, of_weights, output, rows, of_float)
+            shifts = vectors_from(builder, bias, output, rows, of_float)
             for place, total in enumerate(sums):
                 r, v = divmod(place, len(begun))
                 of_row = builder.add(row, number(r))
@@ -148,6 +149,7 @@ def product_of_tile(rows: int) -> Callable[..., None]:
     return product
 
 
+OF_TWO, OF_FOUR = (width_of_tile(rows, LANES) for rows in (2, 4))
 of_one, of_two, of_four = (product_of_tile(rows) for rows in (1, 2, 4))
 
 
@@ -162,13 +164,14 @@ def linear_int8(
     of_weights, bias float32 [out], y float32 [R, out] (written), out being a multiple of 64
     """
     least = f4(0) if relu else f4(-np.inf)
-    for output in range(first, end, WIDTH):
-        row, rows = 0, len(q)
-        while row + 4 <= rows:
-            of_four(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
-            row += 4
-        if row + 2 <= rows:
-            of_two(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
-            row += 2
-        if row < rows:
-            of_one(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+    rows = len(q)
+    whole = rows // 4 * 4
+    for group in range(first, end, OUTPUTS):
+        for output in range(group, group + OUTPUTS, OF_FOUR):
+            for row in range(0, whole, 4):
+                of_four(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+        if rows - whole >= 2:
+            for output in range(group, group + OUTPUTS, OF_TWO):
+                of_two(q, whole, groups, start, output, y, of_inputs, of_weights, bias, least)
+        if rows % 2:
+            of_one(q, rows - 1, groups, start, group, y, of_inputs, of_weights, bias, least)
