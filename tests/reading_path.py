@@ -160,7 +160,7 @@ USES = [  # shell commands in an empty folder, whose files en and de have some l
     "minitf translate a --input en --score de",
     "head -2 en | minitf translate a --sample --temperature 0.9 --top-k 5 --seed 1",
     "minitf translate a --plain --input en --reference de --output out",
-    *(f"python -m examples.{name}" for name in ("tensor", "own_op", "tiny_task", "translate a")),
+    *(f"python -m examples.{name}" for name in ("tensor", "own_op", "own_model", "tiny_task", "translate a")),
     *(f"minitf {words}" for words in ("presets", "bleu de de", "corpus t", "pack a --output p")),
     "minitf statistics en de; minitf split en de --output s --test 5 --valid 5",
     "minitf completion",

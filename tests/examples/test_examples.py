@@ -42,6 +42,13 @@ def test_an_op_of_ones_own_is_proven_and_a_wrong_one_is_found():
 
 
 @pytest.mark.slow
+def test_a_model_of_ones_own_learns_the_characters_of_a_text():
+    """Far below the entropy of single characters, 3.3 nats in this text, after a few seconds."""
+    out = run("own_model", "docs/learn.md")
+    assert float(out.split("step 600  loss ")[1].split()[0]) < 2.4
+
+
+@pytest.mark.slow
 def test_a_tiny_task_is_learned():
     right = run("tiny_task").splitlines()[-1]
     assert int(right.split()[0]) >= 195, right
