@@ -6,9 +6,7 @@ Run it with `python -m examples.tiny_task` in the project's directory.
 import numpy as np
 
 import autograd as ag
-from minitf import Adam, OptimizerConfig, Transformer, TransformerConfig, greedy_search
-from minitf.config.model import BOS, EOS, PAD
-from minitf.training.optim import learning_rate
+from minitf import BOS, EOS, PAD, Adam, OptimizerConfig, Transformer, TransformerConfig, greedy_search, learning_rate
 
 FIRST_DIGIT = 4  # after the special tokens
 LENGTH, BATCH, STEPS = 6, 64, 250

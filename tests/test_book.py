@@ -1,14 +1,18 @@
 """The book: its contents; and, where Sphinx is installed (`make book`), the links of the site that is built of it."""
 
 import re
+import runpy
 import subprocess
 import sys
+from dataclasses import fields
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from minitf import OptimizerConfig, RunConfig, TransformerConfig
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -36,6 +40,17 @@ def test_every_chapter_ends_with_its_exercises_and_each_has_one_place():
         listed += found
     assert len(CHAPTERS) == 14
     assert sorted(listed) == sorted((each.label, each.title) for each in exercises.values())
+
+
+def test_the_reference_says_what_each_field_of_a_configuration_means():
+    pytest.importorskip("sphinx", reason="sphinx is not installed: `make book` installs the extra `docs`")
+    reference = runpy.run_path(str(DOCS / "book/extension/reference.py"))
+    for config in (TransformerConfig, OptimizerConfig, RunConfig):
+        lines = config.__doc__.splitlines()
+        reference["convert_docstring"](None, "class", config.__name__, config, {}, lines)
+        told = {line.split(":")[1] for line in lines if line.startswith(":")}
+        assert told >= {each.name for each in fields(config) if "help" in each.metadata}
+        assert len(told) > 5
 
 
 # ---- The site ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The API reference: a directive that lists what a module exports, and docstrings as reStructuredText."""
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -28,9 +29,12 @@ class Public(SphinxDirective):
         if not names:
             raise self.error(f"{self.arguments[0]} exports nothing of {inside}")
         lines = [f".. currentmodule:: {self.arguments[0]}", "", ".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {name}" for name in names]
+        lines += [f"   {name}" for name in names if not isinstance(getattr(exporting, name), int)]
         for name in names:
             found = getattr(exporting, name)
+            if isinstance(found, int):  # `autodata` would print the docstring of `int`
+                lines += ["", f".. py:data:: {name}", f"   :value: {found}"]
+                continue
             kind = "autofunction" if inspect.isroutine(found) else "autoclass" if inspect.isclass(found) else "autodata"
             lines += ["", f".. {kind}:: {name}", *(["   :members:"] if kind == "autoclass" else [])]
         return self.parse_text_to_nodes("\n".join(lines))
@@ -65,6 +69,12 @@ def to_rst(lines: list[str]) -> list[str]:
     return result
 
 
+def meanings(config: type) -> list[str]:
+    """The fields of a configuration as lines of a docstring: what each means, which `--help` says too."""
+    found = [each for each in dataclasses.fields(config) if "help" in each.metadata]
+    return [f"{each.name}: {each.metadata['help']} (default: {each.default})" for each in found]
+
+
 def _ends_with_code(lines: list[str]) -> bool:
     """Whether the last line that is not empty is code."""
     return next((line for line in reversed(lines) if line), "").startswith("    ")
@@ -79,4 +89,5 @@ def _escape(text: str) -> str:
 
 
 def convert_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = to_rst(lines)
+    fields = meanings(obj) if what == "class" and dataclasses.is_dataclass(obj) else []
+    lines[:] = to_rst([*lines, "", *fields])
