@@ -61,7 +61,8 @@ _BY_NAME = {"keepdims", "ddof", "constant_values"}
 _ARGUMENTS_OF_PYTORCH = {"dim": "axis", "keepdim": "keepdims"}
 
 _ATTRIBUTES = {  # of other libraries' arrays, and what they are here
-    "cpu": "x.numpy()",
+    "cpu": "x.to('cpu'), or x.numpy()",
+    "cuda": "x.to('cuda')",
     "dim": "x.ndim",
     "double": "x.astype('float64')",
     "float": "x.astype('float32')",
