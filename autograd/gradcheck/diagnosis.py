@@ -109,7 +109,7 @@ def constant_factor(e: Evidence) -> str:
     causes += _causes_of_ratio(ratio, e)
     for whole, what in ((ratio, "a sum where a mean is meant"), (1 / ratio, "a mean where a sum is meant")):
         if not causes and whole > 2.5 and abs(whole - round(whole)) < 1e-3:
-            causes.append(f"{what}, over {whole:.0f} samples, outputs or classes that the function knows")
+            causes.append(f"a constant factor is wrong, or {what}, over {whole:.0f} samples, outputs or classes")
     if abs(ratio - 1) < 1e-3:
         causes.append(f"differs by {abs(ratio - 1):.0e} of the value: an approximation in one of the passes")
     factor = f"1 {ratio - 1:+.0e}" if abs(ratio - 1) < 1e-3 else f"{ratio:.4g}"

@@ -189,15 +189,15 @@ class _Trials:
         for k in self.arrays:
             x = self.given[k]
             others: dict[str, Array] = {}
-            if x.dtype == bool or (x.dtype.kind in "iu" and x.size and 0 <= x.min() <= x.max() <= 1):
-                others = {f"input {k} inverted": x ^ np.ones_like(x), f"input {k} all True": np.ones_like(x),
-                          f"input {k} all False": np.zeros_like(x)}  # fmt: skip
             if x.dtype.kind in "iu" and x.size:
                 if 1 < x.size == len(np.unique(x)):
                     repeated = np.resize(x.reshape(-1)[: max(1, x.size // 2)], x.shape)
                     others[f"repeated indices in input {k}"] = repeated
                 sizes = {n for j in self.function.positions for n in self.given[j].shape if n > x.max()}
                 others |= {f"indices from 0 to {n - 1} in input {k}": self._to_the_ends(x, n) for n in sorted(sizes)}
+            if x.dtype == bool or (x.dtype.kind in "iu" and x.size and 0 <= x.min() <= x.max() <= 1):
+                others |= {f"input {k} inverted": x ^ np.ones_like(x), f"input {k} all True": np.ones_like(x),
+                           f"input {k} all False": np.zeros_like(x)}  # fmt: skip
             for what, other in others.items():
                 if not np.array_equal(other, x):
                     arguments = [other if j == k else given for j, given in enumerate(self.given)]

@@ -41,6 +41,10 @@ PAIRS_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 1_000_000
 OFFSET_TYPE = "<i8"
 
 
+class OtherVocabularyError(UserError):
+    """Token ids are those of another vocabulary, or of another length of sentences."""
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedCorpus:
     """A parallel corpus as token ids, without BOS and EOS."""
@@ -60,7 +64,7 @@ class PreparedCorpus:
         folder = Path(folder)
         about = read_description(folder)
         if (about["vocabulary"], about["max_length"]) != (vocabulary.fingerprint(), max_length):
-            raise UserError(
+            raise OtherVocabularyError(
                 f"{folder} contains token ids for another vocabulary or max_length; restore that vocabulary"
             )
         arrays = [_map(folder / name, *shape, about["sha256"].get(name)) for name, shape in _files(about).items()]

@@ -15,7 +15,7 @@ from typing import Any
 from minitf.config import PathPair, RunConfig
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.data.batches import Batches
-from minitf.data.prepared import PreparedCorpus, is_prepared, prepare
+from minitf.data.prepared import OtherVocabularyError, PreparedCorpus, is_prepared, prepare
 from minitf.data.swapped import SideWords
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
@@ -205,6 +205,8 @@ def kept_ids(folder: Path, vocabulary: AnyVocabulary, config: RunConfig) -> Prep
     """Return the token ids that a run holds; None if they are damaged and its training text is still there."""
     try:
         return PreparedCorpus.load(folder, vocabulary, max_length=config.max_length)
+    except OtherVocabularyError:
+        raise
     except UserError:
         if config.train is None or not all(path.exists() for path in config.train):
             raise
