@@ -39,7 +39,7 @@ class Writer(Module):  # ids [B, T] -> logits of each next character [B, T, V]
         return self.output(self.norm(x))
 
 
-text = Path(sys.argv[1] if len(sys.argv) > 1 else "README.md").read_text(encoding="utf-8")
+text = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 characters = sorted(set(text))
 ids = np.array([characters.index(each) for each in text])
 rng, model = np.random.default_rng(0), Writer(len(characters))
