@@ -17,7 +17,9 @@ SHORTER = {"--max-minutes 40": "--max-minutes 0.1", "--valid 1000": "--valid 20"
 
 def test_make_demo_ends_with_the_command_of_the_readme():
     *_, last = commands_under("Try it")
-    done = subprocess.run(["make", "-n", "demo"], cwd=README.parent, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", "demo"], cwd=README.parent, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == f"echo '    {last}'"
 
 
