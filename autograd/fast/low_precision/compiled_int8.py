@@ -10,7 +10,7 @@ to reorder or fuse (`compiled_exactly`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
                 low[i] &= np.int32(0xFF00FF)
 
 
-def multiply_add(builder: Any, total: Any, x: list[Any], w: Any) -> Any:
+def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
     """total + Σ x · w, four products of an unsigned and a signed byte in each lane.
 
     x: PARTS vectors of `quantise_inputs`
