@@ -6,6 +6,7 @@ each of these types. expected.json has the versions, the log-probabilities that 
 computed in float32, and what searches of the two programs find with length penalties.
 """
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -26,12 +27,12 @@ def write_huggingface(folder: Path) -> None:
     folder.mkdir()
     sentences = [f"{one} {two} {three}" for one in WORDS for two in WORDS for three in WORDS]
     for side in ("source", "target"):
+        written = io.BytesIO()  # with a name of files in its place, the model would contain that
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences), model_prefix=str(folder / side), model_type="bpe", vocab_size=16,
+            sentence_iterator=iter(sentences), model_writer=written, model_type="bpe", vocab_size=16,
             normalization_rule_name="identity", minloglevel=2,
         )  # fmt: skip
-        (folder / f"{side}.model").rename(folder / f"{side}.spm")
-        (folder / f"{side}.vocab").unlink()
+        (folder / f"{side}.spm").write_bytes(written.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
     pieces = ["</s>", "<unk>", *processor.id_to_piece(list(range(3, len(processor)))), "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
