@@ -44,8 +44,6 @@ if os.environ.get("AUTOGRAD_PLAIN", "0") in ("", "0"):  # otherwise the core is 
     fast.install()  # faster implementations of the ops
     safety.install()  # call sites in messages; changes in place are noticed
     numpy_calls.install()  # NumPy's functions, called with Tensors, say what to write instead
-from autograd.gradcheck import check_derivatives, check_elementwise, check_jvp
-
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
 __version__ = "0.2.0"
@@ -82,9 +80,12 @@ __all__ = [
 if TYPE_CHECKING:  # to a type checker, a __getattr__ would make every misspelt name right
     from autograd import inspect as inspect
     from autograd import testing as testing
+    from autograd.gradcheck import check_derivatives, check_elementwise, check_jvp
 else:
 
-    def __getattr__(name):
-        if name in ("inspect", "testing"):  # only who uses them pays for the import
+    def __getattr__(name):  # only who uses them pays for the import
+        if name in ("inspect", "testing"):
             return import_module(f"autograd.{name}")
+        if name in ("check_derivatives", "check_elementwise", "check_jvp"):
+            return getattr(import_module("autograd.gradcheck.forms"), name)
         raise AttributeError(f"module 'autograd' has no attribute {name!r}")

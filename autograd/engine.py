@@ -219,12 +219,6 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
 
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
-    for name, value in parameters.items():
-        if isinstance(value, Tensor):
-            raise TypeError(
-                f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
-                "pass it to apply() by position, or its number by .item()"
-            )
     recording, events = state.recording, state.events
     arrays, edges, needs, has_float = [], [], [], False
     for x in inputs:
@@ -246,6 +240,8 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         backend = backend_of(arrays)
         if backend is not CPU:
             arrays = on_device(backend, inputs, arrays)
+    if parameters:
+        _refuse_tensors(op_class, parameters)
     fast = implementations[backend.kind].get(op_class)
     if fast is not None and fast.takes(backend, arrays, parameters):
         op_class = fast
@@ -270,16 +266,22 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         op._several = True
     else:
         tensors = [_output(backend, result, op_class)]
-    if events.after_forward:
-        outputs = [y.data for y in tensors]
-        for call in events.after_forward:
-            call(op, outputs)
+    for call in events.after_forward:
+        call(op, [y.data for y in tensors])
     if True in needs:
         _record(op, arrays, tensors)
         for call in events.after_record:
             call(op, inputs, tensors)
-    made: Any = tuple(tensors) if op._several else tensors[0]
-    return made  # to a type checker a Tensor, which can be unpacked as well
+    return tuple(tensors) if op._several else tensors[0]  # type: ignore[return-value]  # a Tensor can be unpacked, too
+
+
+def _refuse_tensors(op_class: type[Op], parameters: dict[str, Any]) -> None:
+    """Raises: TypeError for a Tensor among the parameters of an op"""
+    for name in [name for name, value in parameters.items() if isinstance(value, Tensor)]:
+        raise TypeError(
+            f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
+            "pass it to apply() by position, or its number by .item()"
+        )
 
 
 def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:

@@ -21,15 +21,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from autograd.gradcheck.adapters import from_pair, from_torch, from_vjp
-from autograd.gradcheck.forms import check_derivatives, check_elementwise, check_jvp
 
 if TYPE_CHECKING:
     from autograd.gradcheck.compare import Options, gradient_error
+    from autograd.gradcheck.forms import check_derivatives, check_elementwise, check_jvp
     from autograd.gradcheck.function import GradcheckError, GradcheckWarning, NondifferentiableError
 else:
 
     def __getattr__(name):  # `import autograd` does not pay for the checker
-        for module in ("function", "compare"):
+        for module in ("function", "compare", "forms"):
             if name in __all__ and hasattr(found := import_module(f"autograd.gradcheck.{module}"), name):
                 return getattr(found, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from autograd.gradcheck.adapters import from_vjp
+from autograd.gradcheck.compare import Options, gradient_error
+from autograd.gradcheck.diagnosis import Evidence, likely_cause
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope
 
 Array = np.ndarray
 Function = Callable[..., Any]
@@ -39,8 +43,6 @@ def check_derivatives(
 
     Raises: as `gradcheck`
     """
-    from autograd.gradcheck.compare import Options, gradient_error
-
     point = _floats(at)
     options = Options(mode="central", elsewhere=False, layouts=False, float32=False)
 
@@ -120,8 +122,6 @@ def check_jvp(
 
     Raises: as `gradcheck`; the error says which of jvp and vjp is wrong
     """
-    from autograd.gradcheck.compare import Options, gradient_error
-
     several = isinstance(x, (tuple, list)) and all(isinstance(part, np.ndarray) for part in x)
     inputs = [_floats(part) for part in x] if several else [_floats(x)]
     given: dict[str, Any] = {"atol": atol, "rtol": rtol, "precision": precision}
@@ -153,8 +153,6 @@ def check_jvp(
 
 
 def _check_linear(along: Function, inputs: Sequence[Array], precision: str) -> None:
-    from autograd.gradcheck.function import GradcheckError
-
     rng = np.random.default_rng(0)
     one, other = ([rng.standard_normal(x.shape).astype(precision) for x in inputs] for _ in range(2))
     inputs = [x.astype(precision) for x in inputs]
@@ -168,10 +166,6 @@ def _check_linear(along: Function, inputs: Sequence[Array], precision: str) -> N
 def _check_slopes(
     f: Function, df: Function, points: Array, atol: float | None, rtol: float | None, precision: str, what: str
 ) -> None:
-    from autograd.gradcheck.diagnosis import Evidence, likely_cause
-    from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
-    from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope
-
     def same_shape(x: Array) -> Array:
         return _shaped(f(x), x.shape, "function")
 
@@ -228,8 +222,6 @@ def _check_slopes(
 
 def _named(what: str, check: Function, *arguments: Any, **keywords: Any) -> None:
     """Call a check; its error begins with `what`."""
-    from autograd.gradcheck.function import GradcheckError
-
     try:
         check(*arguments, **keywords)
     except GradcheckError as error:

@@ -368,7 +368,7 @@ def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> 
         if [outputs[j].shape for j in function.outputs] == function.output_shapes and np.isfinite(values).all():
             return values, function.pull(outputs, function.split(weights))
     except Exception:  # a function may refuse points that nobody gave it, in any way
-        pass
+        return None, None
     return None, None
 
 

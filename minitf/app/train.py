@@ -1,7 +1,7 @@
 """`minitf train`, `train.py`: train a Transformer or resume a run, and score the test set.
 
 Imports are deferred in functions: `--help` and invalid flags need no NumPy, one process needs no minitf.parallel, and
-`--plain` is told to autograd by an environment variable before it is imported.
+`--plain` reaches autograd by an environment variable before autograd is imported.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ WEIGHTS_OF_OTHERS = ("model.safetensors", "model.bin", "pytorch_model.bin")
 """Files that stand beside the config.json of a model of Hugging Face or CTranslate2."""
 CONTENT_NAMES = (DATA_NAME, CHECKPOINTS_NAME, REPORT_NAME, LOG_NAME, VOCABULARY_NAME, IMPORTED_VOCABULARY_NAME,
                  CONFIG_NAME, ENVIRONMENT_NAME)  # fmt: skip
-"""What a run consists of; in this order, what a killed process has not cleared can be cleared by the next one."""
+"""The content of a run, in the order in which the next process can clear what a killed one has not cleared."""
 LOCK_WAIT_S = 0.5
 """`is_training` holds the lock for an instant."""
 

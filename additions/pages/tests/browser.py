@@ -57,7 +57,7 @@ class Browser:
         self._ask("POST", f"element/{self._element(selector)}/click", {})
 
     def hover(self, selector: str, x: int = 0, y: int = 0) -> None:
-        """Move the pointer to so many pixels from the middle of an element."""
+        """Move the pointer to a place (x, y), in pixels from the middle of an element."""
         self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
         origin = {ELEMENT: self._element(selector)}
         move = {"type": "pointerMove", "duration": 0, "origin": origin, "x": x, "y": y}
