@@ -2,6 +2,7 @@
 
 import ast
 import functools
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib import import_module
@@ -103,6 +104,11 @@ def test_imports_go_down():
             if other != room and other_floor >= floor:
                 climbing.append(f"{path.relative_to(ROOT)} imports {imported}")
     assert climbing == []
+
+
+def test_no_two_files_of_the_house_have_one_name():
+    names = Counter(path.name for package in FLOORS for path in (ROOT / package).rglob("*.py"))
+    assert [name for name, count in names.items() if count > 1 and name != "__init__.py"] == []
 
 
 def test_engine_knows_nothing_of_transformers():

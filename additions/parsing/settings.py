@@ -1,4 +1,4 @@
-"""The settings and the presets of the task "parsing": see minitf/config/tasks.py."""
+"""The settings and the presets of the task "parsing": see minitf/config/task_settings.py."""
 
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 

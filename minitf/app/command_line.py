@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 from minitf.config import PRESETS, RunConfig
 from minitf.config.options import description, shown, without_none
 from minitf.config.removed import REMOVED_FLAGS
-from minitf.config.tasks import settings_of
+from minitf.config.task_settings import settings_of
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.environment import VERSION
 

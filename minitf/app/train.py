@@ -27,10 +27,10 @@ from minitf.app.command_line import (
     set_values,
 )
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
-from minitf.config.devices import parse_devices
+from minitf.config.device_settings import parse_devices
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
-from minitf.config.tasks import presets_of_tasks, registered_tasks
+from minitf.config.task_settings import presets_of_tasks, registered_tasks
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, rank_zero_output

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from minitf.config.devices import check_device, check_plain, check_precision, parse_devices
+from minitf.config.device_settings import check_device, check_plain, check_precision, parse_devices
 from minitf.config.model import TransformerConfig
 from minitf.config.options import check_fields, default_of, from_plain, hidden, option
-from minitf.config.tasks import TRANSLATION, settings_of
+from minitf.config.task_settings import TRANSLATION, settings_of
 from minitf.errors import UserError
 
 PathPair = tuple[Path, Path]

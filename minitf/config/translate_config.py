@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from minitf.config.devices import check_device, check_plain, check_precision
+from minitf.config.device_settings import check_device, check_plain, check_precision
 from minitf.config.options import REQUIRED, check_fields, option
 from minitf.config.run_config import PLAIN_HELP
 from minitf.errors import UserError

@@ -19,7 +19,7 @@ from typing import Any
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
-from minitf.config.devices import parse_devices
+from minitf.config.device_settings import parse_devices
 from minitf.config.options import to_plain
 from minitf.data.batches import Batch, Batches
 from minitf.errors import UserError, shortened
@@ -27,7 +27,7 @@ from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError
-from minitf.parallel.join import join
+from minitf.parallel.joining import join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage

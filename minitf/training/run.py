@@ -12,7 +12,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import PathPair, RunConfig
-from minitf.config.devices import parse_devices
+from minitf.config.device_settings import parse_devices
 from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError

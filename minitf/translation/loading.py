@@ -14,7 +14,7 @@ import numpy as np
 from autograd.devices import get_backend
 from autograd.fast import cpu_kernels, set_precision
 from minitf.config import RunConfig
-from minitf.config.devices import check_precision
+from minitf.config.device_settings import check_precision
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer

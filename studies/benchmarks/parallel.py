@@ -32,7 +32,7 @@ from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group
-from minitf.parallel.join import join
+from minitf.parallel.joining import join
 from minitf.parallel.launch import job
 from minitf.system.process import set_up_device
 from minitf.training.data_parallel import share_of_update

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from minitf.app.command_line import ArgumentParser
 from minitf.config.presets import NAMED, Preset
-from minitf.config.tasks import presets_of_tasks
+from minitf.config.task_settings import presets_of_tasks
 
 HEADER = ("preset", "parameters", "published", "operations", "PPL", "BLEU", "what it is")
 NOTES = """\
