@@ -335,7 +335,7 @@ class GradientSums:
             for call in state.events.after_allocation:
                 call(added)
             sums[key] = added
-        gradients[i] = None
+        gradients[i] = g = None  # so that `sums` alone refers to the array, and a leaf keeps it without a copy
         if isinstance(edge, Tensor):
             left = self.arrivals[id(edge)] = self.arrivals[id(edge)] - 1
             if not left:  # complete: no node left to visit leads to this leaf

@@ -45,6 +45,24 @@ def test_chain_of_10000_ops_runs_backward_and_is_freed():
         assert first() is None
 
 
+def test_a_leaf_keeps_the_array_that_a_backward_pass_made():
+    """A copy of each gradient would cost a whole pass over the parameters a step."""
+    addresses = []
+
+    class Double(Op):
+        def forward(self, x):
+            return 2 * x
+
+        def backward(self, g_y):
+            g_x = 2 * g_y
+            addresses.append(g_x.ctypes.data)
+            return g_x
+
+    x = leaf(np.ones(3))
+    apply(Double, x).backward(np.ones(3))
+    assert x.grad.data.ctypes.data == addresses[0]
+
+
 # ---- Ops that are wrong ----
 
 
