@@ -58,7 +58,7 @@ def test_a_leaf_keeps_the_array_that_a_backward_pass_made():
             addresses.append(g_x.ctypes.data)
             return g_x
 
-    x = leaf(np.ones(3))
+    x = leaf(1.0, 2.0, 3.0)
     apply(Double, x).backward(np.ones(3))
     assert x.grad.data.ctypes.data == addresses[0]
 
