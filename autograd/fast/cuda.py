@@ -81,12 +81,12 @@ class Cuda(GpuBackend):
         self._causal: Array | None = None
         self._now: tuple[int, Array] | None = None  # while a graph is captured: the step, and where it will be
         self._held: list[Array] = []  # and what the graph reads besides its own memory
-        self._done: Array | None = None  # how many blocks of each column have ended: column_sum
         self._lists: dict[bytes, Array] = {}  # tables of arrays, by their content
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
         with self.device:
+            self._done = cupy.zeros(4096, np.uint32)  # where blocks of a launch count those that have ended
             self._lt = self._products() if cublaslt is not None else None
         self._tested: set[str] = set()
         self._has_bf16 = int(self.device.compute_capability) >= 80
@@ -127,7 +127,7 @@ class Cuda(GpuBackend):
 
         Yields the memory to keep as long as the graph.
         """
-        self._now, self._held = (step, place), [] if self._done is None else [self._done]
+        self._now, self._held = (step, place), []
         self._causal = None  # a mask that is replaced, or that the graph has yet to compute, is not shared
         try:
             yield self._held
@@ -242,7 +242,7 @@ class Cuda(GpuBackend):
         self._launch(
             f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
             _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
-            self._counters(), g_weight, g_bias, np.int64(rows), np.int32(width), self._drop_of(keep),
+            self._done, g_weight, g_bias, np.int64(rows), np.int32(width), self._drop_of(keep),
             shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
         return g_x, g_z, g_weight, g_bias
@@ -426,45 +426,17 @@ class Cuda(GpuBackend):
             epilogue = "RELU_BIAS" if relu else "BIAS"
             if self._gemm(kind, x, weight.T, y, epilogue=epilogue, vector=_contiguous(bias)):
                 return y
-        y = self.product(x, weight.T, dtype)
-        if y.size and (relu or bias is not None):
-            kind = KINDS[y.dtype]
-            wide = WIDE[kind]
-            bias = cupy.zeros(y.shape[1], wide) if bias is None else _contiguous(bias.astype(wide, copy=False))
-            groups = len(y) * -(-y.shape[1] // GROUP)
-            self._each_group("bias_", kind, groups, y, bias, np.int64(len(y)), np.int32(y.shape[1]), np.bool_(relu))
-        return y
+        y = self.product(x, weight.T, dtype)  # without such an epilogue, CuPy's own kernels do the rest
+        if bias is not None:
+            y[...] = y + bias
+        return cupy.maximum(y, y.dtype.type(0), out=y) if relu else y
 
     def sum_rows(self, x: Array) -> Array:
-        kind = _kind(x)
-        if kind is None or not x.size:
-            return _widened(x)[0].sum(axis=0)
-        return self._sum_columns(kind, _contiguous(x))
+        return _widened(x)[0].sum(axis=0)
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
-        kind = _kind(g_y, y)
-        if kind is None or not g_y.size:
-            g_x = nn.Relu.backward(cupy, g_y, y, None)
-            return g_x, self.sum_rows(g_x)
-        g_x = cupy.empty(g_y.shape, g_y.dtype)
-        return g_x, self._sum_columns(kind, _contiguous(g_y), _contiguous(y), g_x)
-
-    def _sum_columns(self, kind: str, x: Array, y: Array | None = None, out: Array | None = None) -> Array:
-        (rows, width), wide = x.shape, WIDE[kind]
-        blocks, parts = -(-width // 32), min(128, -(-rows // 64))
-        partial = cupy.empty((parts, width), wide) if parts > 1 else None
-        total = cupy.empty(width, wide)
-        self._launch(
-            f"column_sum<{kind}>", (blocks, parts), (32, 8), x, y, out, partial, self._counters(blocks), total,
-            np.int64(rows), np.int32(width),
-        )  # fmt: skip
-        return total
-
-    def _counters(self, count: int = 0) -> Array:
-        """Zeros, in which blocks of a launch count those that have ended; every launch leaves zeros."""
-        if self._done is None or self._done.size < count:
-            self._done = cupy.zeros(max(count, 4096), np.uint32)
-        return self._done
+        g_x = nn.Relu.backward(cupy, g_y, y, None)
+        return g_x, self.sum_rows(g_x)
 
     # ---- Attention ----
 
@@ -641,7 +613,7 @@ class Cuda(GpuBackend):
         lists, blocks = self._listed([(a, a) for a in some], 1 << 16)
         partial, total = cupy.empty(blocks, np.float64), cupy.empty((), np.float64)
         self._launch(
-            f"squares<{kind}>", (blocks,), (256,), lists, np.int32(len(lists)), partial, self._counters(), total
+            f"squares<{kind}>", (blocks,), (256,), lists, np.int32(len(lists)), partial, self._done, total
         )  # fmt: skip
         return total
 

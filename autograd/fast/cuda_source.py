@@ -26,7 +26,7 @@ def source() -> str:
 def names(kind: str) -> list[str]:
     """All kernels for arrays of a C++ type, as C++ expressions."""
     wide = WIDE[kind]
-    elementwise = ("dropout", "bias_", "column_sum", "embedding", "embedding_backward")
+    elementwise = ("dropout", "embedding", "embedding_backward")
     listed = [f"{name}<{kind}>" for name in (*elementwise, "top_tokens")]
     for groups in NORM_GROUPS:
         listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]
@@ -37,7 +37,7 @@ def names(kind: str) -> list[str]:
         "order_rows",
         *listed,
         *dict.fromkeys((f"cross_entropy<{kind}>", f"cross_entropy<{wide}>")),
-        *[f"{name}<{wide}>" for name in ("column_sum", "embedding_edges", "adam_", "gather_", "squares")],
+        *[f"{name}<{wide}>" for name in ("embedding_edges", "adam_", "gather_", "squares")],
     ]
 
 

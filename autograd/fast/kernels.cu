@@ -148,76 +148,6 @@ template <class T> __global__ void dropout(const T* x, T* y, i64 size, Drop drop
     store_group(y + start, size - start, group);
 }
 
-// ---- Bias and ReLU after a product -----------------------------------------------------------------------------------
-
-// y ← y + bias, then max(y, 0) where `relu`.  A thread takes 16 columns of a row.
-template <class T> __global__ void bias_(T* y, const Wide<T>* bias, i64 rows, int width, bool relu) {
-    typedef Wide<T> W;
-    const int groups = (width + GROUP - 1) / GROUP;
-    const i64 job = blockIdx.x * i64(blockDim.x) + threadIdx.x;
-    if (job >= rows * groups) return;
-    const int column = job % groups * GROUP;
-    T* place = y + job / groups * width + column;
-    Group<T> group = load_group(place, width - column);
-    const Group<W> b = load_group(bias + column, width - column);
-#pragma unroll
-    for (int i = 0; i < GROUP; i++) {
-        const W sum = W(group.at[i]) + b.at[i];
-        group.at[i] = T(relu && sum < W(0) ? W(0) : sum);
-    }
-    store_group(place, width - column, group);
-}
-
-// The sum of eight rows of threads, for the first of them.
-template <class W> __device__ inline W sum_of_eight(W sum) {
-    __shared__ W sums[8][32];
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y == 0)
-        for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
-    __syncthreads();
-    return sum;
-}
-
-// total = Σ over rows of x.  With y, x is first set to 0 where y is not above 0, and written to `out`: the gradient of
-// ReLU, and that of the bias before it.
-// Blocks (c, p) sum rows p, p + P, … of 32 columns, for P = gridDim.y, in partial[p].  The last of them to end, by the
-// count in done[c], adds these up: which block that is decides no bit.  Block: 32 columns × 8 rows.
-template <class T>
-__global__ void column_sum(const T* x, const T* y, T* out, Wide<T>* partial, unsigned* done, Wide<T>* total,
-                           i64 rows, int width) {
-    typedef Wide<T> W;
-    __shared__ bool is_last;
-    const int column = blockIdx.x * 32 + threadIdx.x;
-    W sum = 0;
-    if (column < width)
-        for (i64 row = blockIdx.y + i64(gridDim.y) * threadIdx.y; row < rows; row += i64(gridDim.y) * 8) {
-            T value = x[row * width + column];
-            if (y) {
-                if (!(W(y[row * width + column]) > W(0))) value = T(0.0f);
-                out[row * width + column] = value;
-            }
-            sum += W(value);
-        }
-    sum = sum_of_eight(sum);
-    if (gridDim.y > 1) {
-        volatile W* parts = partial;  // of other blocks: to be read from memory
-        if (threadIdx.y == 0 && column < width) parts[i64(blockIdx.y) * width + column] = sum;
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0 && threadIdx.y == 0) is_last = atomicAdd(done + blockIdx.x, 1u) == gridDim.y - 1;
-        __syncthreads();
-        if (!is_last) return;
-        __threadfence();
-        sum = 0;
-        if (column < width)
-            for (int part = threadIdx.y; part < gridDim.y; part += 8) sum += parts[i64(part) * width + column];
-        sum = sum_of_eight(sum);
-        if (threadIdx.x == 0 && threadIdx.y == 0) done[blockIdx.x] = 0;  // for the next launch
-    }
-    if (threadIdx.y == 0 && column < width) total[column] = sum;
-}
-
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------
 // A warp takes a row, a lane GROUPS groups of 16 of its columns, in registers.  Block: 32 lanes × some warps.
 
@@ -397,6 +327,17 @@ __global__ void embedding(const Wide<T>* weight, const int* indices, const Wide<
         out.at[i] = T(drop.below ? dropped(value, bits, i, drop) : value);
     }
     store_group(y + row * width + column, count, out);
+}
+
+// The sum of eight rows of threads, for the first of them.
+template <class W> __device__ inline W sum_of_eight(W sum) {
+    __shared__ W sums[8][32];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0)
+        for (int i = 1; i < 8; i++) sum += sums[i][threadIdx.x];
+    __syncthreads();
+    return sum;
 }
 
 // keys: index · rows + row of all rows, sorted.  Each row counts the rows before it, so all pairs are compared: for up to

@@ -162,8 +162,6 @@ def _graphs(kernels: Any, give: _Arrays) -> Any:
 CHECKS: dict[str, Check] = {
     "products": lambda k, give: [k.product(give(37, 72), give(72, 40), *([give.wide] if give.gpu else []))],
     "dropout": lambda k, give: [k.dropout(give(37, 41), *_mask(k, 37, 41))],
-    "column_sum": lambda k, give: [k.sum_rows(give(200, 40)), *k.relu_backward_sum(give(200, 40), give(200, 40))],
-    "bias_": lambda k, give: [k.linear(give(37, 72), give(40, 72), b, True) for b in (None, give(40, wide=True))],
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward,
     "embedding": lambda k, give: [

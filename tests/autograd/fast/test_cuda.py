@@ -153,10 +153,8 @@ def test_dropout(backend: Any, dtype: Any, shape: tuple[int, ...]) -> None:
 def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> None:
     """More rows than warps, so that a warp adds several up, and several partial sums a column."""
     rng = np.random.default_rng(0)
-    x = normal(rng, 700, 33, dtype=dtype)
-    assert_close(backend.sum_rows(backend.asarray(x)), x.sum(axis=0), 100 * tolerance_of(dtype))
-    normalised, inverse_std, weight = normal(rng, 2100, 3, dtype=dtype), rng.random((2100, 1)).astype(dtype), x[0, :3]
-    args = x[:, :9].reshape(2100, 3).copy(), normalised, inverse_std, weight
+    g_y, normalised, weight = (normal(rng, *shape, dtype=dtype) for shape in ((2100, 3), (2100, 3), (3,)))
+    args = g_y, normalised, rng.random((2100, 1)).astype(dtype), weight
     for _ in range(2):  # the second launch finds no trace of the first
         ours = backend.dropout_add_layer_norm_backward(*[backend.asarray(a) for a in args], None, 1.0)
         assert_close(ours, NUMPY.dropout_add_layer_norm_backward(*args, None, 1.0), 1000 * tolerance_of(dtype))
@@ -164,19 +162,17 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 33), (65, 64), (1000, 40)])
-def test_gradient_of_relu_and_of_its_bias(backend: Any, order: None, dtype: Any, rows: int, width: int) -> None:
-    """One launch for both, whose last block adds up the sums of the others; the next launch finds no trace of it."""
+def test_gradient_of_relu_and_of_its_bias(backend: Any, dtype: Any, rows: int, width: int) -> None:
+    """Where cuBLASLt has no such epilogue; the sum is float32 for bfloat16."""
     dtype = np.dtype(dtype) if dtype != "bfloat16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     rng = np.random.default_rng(0)
-    for _ in range(2):
-        g_y = rng.integers(-3, 4, (rows, width)).astype(dtype)  # sums of small integers are exact
-        y = np.maximum(rng.integers(-2, 3, (rows, width)), 0).astype(dtype)
-        g_x, g_bias = backend.relu_backward_sum(backend.asarray(g_y), backend.asarray(y))
-        expected = np.where(y > 0, g_y, 0).astype(dtype)
-        np.testing.assert_array_equal(g_x.get(), expected)
-        np.testing.assert_array_equal(g_bias.get(), expected.astype(np.float64).sum(axis=0))
-        assert g_bias.base is None
-    assert [name.split("<")[0] for name in backend.launched] == ["column_sum"] * 2
+    g_y = rng.integers(-3, 4, (rows, width)).astype(dtype)  # sums of small integers are exact
+    y = np.maximum(rng.integers(-2, 3, (rows, width)), 0).astype(dtype)
+    g_x, g_bias = backend.relu_backward_sum(backend.asarray(g_y), backend.asarray(y))
+    expected = np.where(y > 0, g_y, 0).astype(dtype)
+    np.testing.assert_array_equal(g_x.get(), expected)
+    np.testing.assert_array_equal(g_bias.get(), expected.astype(np.float64).sum(axis=0))
+    assert g_bias.base is None
 
 
 def test_gradients_of_parameters_are_no_views(backend: Any) -> None:
@@ -213,8 +209,6 @@ def test_bias_and_relu_after_a_product(backend: Any, dtype: Any, rows: int, inne
     args = [normal(rng, *shape, dtype=dtype) for shape in ((rows, inner), (width, inner), (width,))]
     ours = backend.linear(*[backend.asarray(a) for a in args], relu=relu)
     assert_close(ours, NUMPY.linear(*args, relu=relu), 10 * tolerance_of(dtype))
-    used = {name.split("<")[0] for name in backend.launched}
-    assert "bias_" in used or backend.uses_epilogues
 
 
 # ---- Embedding ---------------------------------------------------------------------------------------------------

@@ -108,14 +108,12 @@ def test_graphs_give_the_bits_of_the_plain_path(gpu: Any, changes: Any, dtype: A
 
 @pytest.mark.slow
 def test_memory_that_a_graph_reads_may_be_replaced(gpu: Any) -> None:
-    """The counters of blocks by more of them, the causal mask by that of another shape, positions by a longer table."""
+    """The causal mask by that of another shape, positions by a longer table."""
     shapes = [(3, 7, 6), (3, 7, 6), (3, 7, 6), (2, 5, 9), (3, 7, 6), (2, 20, 15), (3, 7, 6), (3, 7, 6)]
     plain, ours = Run(0), Run(8)
     for run in (plain, ours):
         for number, shape in enumerate(shapes, 1):
             run.step(number, shape)
-            if number == 3:
-                run.model.backend._done = None
     assert_same_bits(ours, plain)
 
 
