@@ -76,6 +76,6 @@ assert ag.gradcheck(lambda x: ag.layer_norm(x, np.ones(3), np.zeros(3)), [np.ara
 assert ag.hessian(lambda x: (x**3).sum())(np.ones(2)).shape == (2, 2)
 from autograd.inspect import graph, memory, profile
 assert "Tanh" in graph(ag.tanh(x)).dot()
-from autograd.testing import from_vjp
+from autograd.gradcheck import from_vjp
 """
     run_without(program, tops=OTHERS)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from autograd import gradcheck
-from autograd.gradcheck import GradcheckError
-from autograd.testing import from_vjp
+from autograd.gradcheck import GradcheckError, from_vjp
 
 Array = np.ndarray
 

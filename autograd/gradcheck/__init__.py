@@ -66,7 +66,7 @@ def gradcheck(
 
     func: maps the inputs, as Tensors, to a Tensor or a tuple of them; outputs that require no gradient are ignored.  It
         must give the same result at every call: set the state of `autograd.random` inside it.  For functions of NumPy
-        arrays or of PyTorch tensors, see `autograd.testing.from_vjp` and `from_torch`; of an nn.Module in from_torch,
+        arrays or of PyTorch tensors, see `from_vjp` and `from_torch`; of an nn.Module in from_torch,
         the gradients of its parameters are checked, too.
     inputs: one input or a sequence.  float64 arrays, and Tensors that require a gradient, are checked, in any memory
         layout; other inputs (integer arrays, other Tensors, Python values) are passed on unchanged.  func may also read

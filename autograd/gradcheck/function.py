@@ -19,7 +19,6 @@ import numpy as np
 from autograd import engine, functional, observers, random
 from autograd.backend import backend_of
 from autograd.gradcheck.adapters import Wrapped, array_of_torch, is_torch
-from autograd.gradcheck.draw import arrange
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
@@ -178,7 +177,7 @@ class CheckedFunction:
         if "must be Tensor, not" in symptom or "<class 'torch." in symptom:
             return (
                 f"{start}the function computes with PyTorch's tensors, and here it got one of autograd's: check "
-                "autograd.testing.from_torch(function)"
+                "autograd.gradcheck.from_torch(function)"
             )
         if not self.narrow and re.search("float32|'float'|float64|double", symptom, re.IGNORECASE):
             return (
@@ -196,9 +195,9 @@ class CheckedFunction:
             return ""
         return (
             f"{start}the function computes with NumPy arrays, so that no graph is recorded and there is no backward "
-            "pass to check: check autograd.testing.from_vjp(function, vjp), where vjp(g, *inputs) returns the gradient "
-            "of (g * function(*inputs)).sum() by each input; or compute with the functions of autograd (autograd.exp "
-            "for np.exp) on Tensors"
+            "pass to check: check autograd.gradcheck.from_vjp(function, vjp), where vjp(g, *inputs) returns the "
+            "gradient of (g * function(*inputs)).sum() by each input; or compute with the functions of autograd "
+            "(autograd.exp for np.exp) on Tensors"
         )
 
     def select_outputs(self, outputs: Sequence[Tensor]) -> None:
@@ -445,6 +444,20 @@ def _check_input(position: int, x: Any, precision: str) -> None:
         )
     if np.isnan(x.numpy() if isinstance(x, Tensor) else x).any():
         raise ValueError(f"input {position} contains NaN; gradients can be checked only at numbers")
+
+
+def arrange(array: Array, order: Sequence[int], steps: Sequence[int], dtype: Any = None) -> Array:
+    """Copy an array into memory where its axes follow each other in `order`, each reversed or with gaps by its step.
+
+    The gaps, which no op may read, hold NaN.
+    """
+    dtype = np.dtype(array.dtype if dtype is None else dtype)
+    sides = [array.shape[i] * abs(steps[i]) for i in order]
+    room = np.full(sides, np.nan if dtype.kind in "fc" else 0, dtype)
+    every: tuple[Any, ...] = (*[slice(None, None, int(step)) for step in steps], ...)  # `...`: 0-d stays an array
+    view = room.transpose(np.argsort(np.asarray(order, int)))[every]
+    view[...] = array
+    return view
 
 
 def copy_with_layout(a: Array, dtype: Any = None) -> Array:

@@ -13,8 +13,13 @@ from typing import Any
 import numpy as np
 
 from autograd import random
-from autograd.gradcheck.draw import arrange
-from autograd.gradcheck.function import CheckedFunction, GradcheckError, NondifferentiableError, copy_with_layout
+from autograd.gradcheck.function import (
+    CheckedFunction,
+    GradcheckError,
+    NondifferentiableError,
+    arrange,
+    copy_with_layout,
+)
 from autograd.gradcheck.jacobians import Elsewhere, size_of_outputs
 from autograd.gradcheck.numerical import size_of
 from autograd.tensor import Tensor

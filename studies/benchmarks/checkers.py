@@ -30,8 +30,7 @@ Check = Callable[[Any], None]
 
 def ours() -> Check:
     from autograd import Tensor, gradcheck
-    from autograd.gradcheck import GradcheckWarning
-    from autograd.testing import from_vjp
+    from autograd.gradcheck import GradcheckWarning, from_vjp
 
     warnings.simplefilter("error", GradcheckWarning)
 

@@ -129,8 +129,7 @@ def examine(point: Point, composition: str) -> Finding | str:
 
     Of the function, only what the derivatives are is asked here: neither other points nor other shapes.
     """
-    from autograd.gradcheck import GradcheckError, NondifferentiableError, Options, gradcheck
-    from autograd.testing import from_vjp
+    from autograd.gradcheck import GradcheckError, NondifferentiableError, Options, from_vjp, gradcheck
 
     findings: list[Finding] = []
     for seed, eps in ((0, 1e-5), (0, 2e-4), (1, 1e-5)):

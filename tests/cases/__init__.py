@@ -4,7 +4,7 @@
 autograd/ops/X.py stand in tests/cases/ops/X.py.
 """
 
-from autograd.testing import all_cases, cases_for
 from tests.cases import ops  # registers the cases of all ops
+from tests.cases.checks import all_cases, cases_for
 
 __all__ = ["all_cases", "cases_for", "ops"]

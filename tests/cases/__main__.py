@@ -9,10 +9,10 @@ from pathlib import Path
 
 from autograd.devices import get_backend
 from autograd.engine import Op
-from autograd.testing import Case
 from minitf.errors import UserError
 from minitf.system.writing import atomic_write
 from tests.cases import cases_for
+from tests.cases.checks import Case
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 from tests.cases.table import HEADER, Row, check_cases, in_markdown, summary

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from autograd.testing import draw, register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, register, torch
 
 Numbers = Callable[[draw.Rng, draw.Shape], np.ndarray]
 Sides = Callable[[draw.Rng, list[draw.Shape]], list[np.ndarray]]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import autograd as ag
-from autograd.testing import Case, Example
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear
 from minitf.model.transformer import (
     Decoder,
@@ -19,6 +18,7 @@ from minitf.model.transformer import (
     Residual,
     padding_mask,
 )
+from tests.cases.checks import Case, Example
 from tests.cases.modules import (
     CONFIG,
     FF,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autograd import random
-from autograd.testing import draw
+from tests.cases import draw
 from tests.helpers.random_bits import keep_mask
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from autograd import Tensor
-from autograd.testing import Case, Example
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.training.optim import batch_loss
+from tests.cases.checks import Case, Example
 from tests.cases.modules import CONFIG, VOCABULARY, Rng, cases, example_of, sentences
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from autograd import Tensor, modes, observers, random
 from autograd.engine import Op
-from autograd.testing import Case, Example
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
 from minitf.model.layers import Module
 from minitf.model.parameters import Initializer
+from tests.cases.checks import Case, Example
 
 Array = np.ndarray
 Rng = np.random.Generator

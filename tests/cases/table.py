@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autograd.testing import Case, Errors, check_case
+from tests.cases.checks import Case, Errors, check_case
 
 HEADER = f"{'':28}{'cases':>6}{'examples':>10}{'central':>10}{'complex':>10}{'plain':>10}{'seconds':>8}"
 _SOURCES = ("by central differences", "by complex steps", "from plain compositions")

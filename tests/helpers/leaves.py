@@ -11,7 +11,7 @@ import numpy as np
 
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import Options
-from autograd.testing import draw
+from tests.cases import draw
 
 
 def leaf(*values, dtype=np.float64):

@@ -12,7 +12,6 @@ import pytest
 import autograd as ag
 from autograd import Tensor, fast, random
 from autograd.fast.reduced import in_precision_of
-from autograd.testing import Case, check_case
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
@@ -28,6 +27,7 @@ from minitf.system.process import set_up_device
 from minitf.training.optim import Adam, batch_loss
 from minitf.translation.attention_weights import attention_weights
 from tests.cases import all_cases
+from tests.cases.checks import Case, check_case
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator

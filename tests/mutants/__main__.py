@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.mutants.checks import all_checks, import_tests, try_out
-from tests.mutants.mutants import EQUIVALENT, ROOMS, RULES, Mutant, all_mutants
+from tests.mutants.mutants import ROOMS, RULES, Mutant, all_mutants
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,9 +49,6 @@ def in_markdown(found: Mapping[Mutant, str | None]) -> str:
         parts += [
             f"| {name} | {rows[name]} | {rows[name] - tests[name]} | {tests[name]} |\n" for name in names if rows[name]
         ]
-    if EQUIVALENT:
-        parts.append("\nLeft out, since a function with this mistake does the same:\n\n")
-        parts += [f"- `{place}`, {rule}: {why}\n" for (place, rule), why in EQUIVALENT.items()]
     return "".join(parts)
 
 

@@ -22,8 +22,8 @@ from unittest.mock import patch
 import pytest
 
 from autograd.engine import Op, implementations
-from autograd.testing import Case, cases_for
 from tests.cases import ops  # noqa: F401 (registers the cases of all ops)
+from tests.cases.checks import Case, cases_for
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 from tests.cases.table import check_cases

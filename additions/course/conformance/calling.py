@@ -13,8 +13,7 @@ import numpy as np
 
 from additions.course.conformance.table import NotGiven, Wrong
 from autograd import Tensor, gradcheck, no_grad
-from autograd.gradcheck import GradcheckError, Options
-from autograd.testing import from_torch, from_vjp
+from autograd.gradcheck import GradcheckError, Options, from_torch, from_vjp
 from minitf.model.layers import Module
 
 Array = np.ndarray

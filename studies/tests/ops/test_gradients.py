@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from autograd.testing import check_case
 from studies.tests.ops import cases  # noqa: F401  (registers them)
 from studies.tests.ops.cases.register import CASES
+from tests.cases.checks import check_case
 
 
 def test_every_op_has_cases():

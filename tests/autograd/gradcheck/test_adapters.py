@@ -8,8 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, gradcheck
-from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
-from autograd.testing import from_torch, from_vjp
+from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_torch, from_vjp
 from tests.helpers.ops import CENTRAL, W, X, message
 
 
@@ -145,7 +144,7 @@ def test_without_pytorch():
     code = """
 import sys
 sys.modules["torch"] = None
-from autograd.testing import from_torch
+from autograd.gradcheck import from_torch
 try:
     from_torch(abs)
 except ImportError as error:
@@ -157,7 +156,7 @@ else:
 
 
 def test_pytorch_is_not_imported_with_the_package():
-    code = "import sys, autograd.testing; assert 'torch' not in sys.modules"
+    code = "import sys, autograd.gradcheck; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
 
 
@@ -193,9 +192,9 @@ def test_wrong_torch_functions(torch):
 
 
 def test_torch_functions_without_a_wrapper(torch):
-    with pytest.raises(TypeError, match=r"check autograd\.testing\.from_torch\(function\)"):
+    with pytest.raises(TypeError, match=r"check autograd\.gradcheck\.from_torch\(function\)"):
         gradcheck(torch.sin, X)
-    with pytest.raises(TypeError, match=r"check autograd\.testing\.from_torch\(function\)"):
+    with pytest.raises(TypeError, match=r"check autograd\.gradcheck\.from_torch\(function\)"):
         gradcheck(lambda x: torch.from_numpy(x.data).sin(), X)
     with pytest.raises(TypeError, match="needs PyTorch's tensors"):
         gradcheck(from_torch(lambda x: x.detach().numpy()), X)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from autograd import gradcheck
-from autograd.gradcheck import Options
-from autograd.testing import from_vjp
+from autograd.gradcheck import Options, from_vjp
 from tests.helpers.ops import message
 
 RNG = np.random.default_rng(7)

@@ -5,10 +5,9 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, gradcheck
-from autograd.gradcheck import GradcheckError, GradcheckWarning, Options
+from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_vjp
 from autograd.gradcheck.function import CheckedFunction
 from autograd.gradcheck.jacobians import Elsewhere
-from autograd.testing import from_vjp
 from studies.benchmarks.checked_functions import RIGHT, WRONG, Checked
 from tests.helpers.ops import W, X, message, op
 

@@ -5,8 +5,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor
-from autograd.testing import draw
-from tests.cases import cases_for
+from tests.cases import cases_for, draw
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 F = torch.nn.functional

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from autograd import Op
-from autograd.testing import check_case, check_example
 from tests.cases import cases_for
+from tests.cases.checks import check_case, check_example
 
 pytestmark = pytest.mark.heavy
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 import autograd as ag
-from autograd.testing import draw, register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, register, torch
 from tests.cases.families import one_input, two_inputs
 
 one_input("Abs", ag.abs, lambda x: torch.abs(x), draw.away_from, analytic=False)

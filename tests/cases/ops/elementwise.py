@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd.testing import draw, register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, register, torch
 from tests.cases.families import one_input, two_inputs
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import autograd as ag
 from autograd import apply
 from autograd.ops.nn import AddRows
-from autograd.testing import draw, register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, register, torch
 
 
 def _index(rng: draw.Rng) -> Any:

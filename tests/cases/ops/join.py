@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import autograd as ag
-from autograd.testing import draw, register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, register, torch
 
 
 def _alike(rng: draw.Rng, axis: int, shape: Sequence[int]) -> list[np.ndarray]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import autograd as ag
-from autograd.testing import draw, register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, register, torch
 
 # ---- Matrix products ----
 

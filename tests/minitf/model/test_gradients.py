@@ -7,12 +7,12 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.testing import check_case, check_example
 from minitf.config.model import BOS, EOS, PAD
 from minitf.model import layers, transformer
 from minitf.model.layers import Module
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import Transformer, padding_mask
+from tests.cases.checks import check_case, check_example
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 from tests.cases.modules import CONFIG, VOCABULARY, bind

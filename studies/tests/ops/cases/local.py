@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import autograd as ag
-from autograd.testing import draw
 from studies.ops import local_attention
 from studies.tests.ops.cases.register import register
-from tests.cases.example import Example, torch
+from tests.cases import draw
+from tests.cases.checks import Example, torch
 from tests.cases.masks import same_masks
 
 

@@ -1,8 +1,8 @@
-"""A list of cases of its own: those of `autograd.testing` are of the house."""
+"""A list of cases of its own: those of `tests.cases` are of the house."""
 
 from collections.abc import Callable
 
-from autograd.testing import Case
+from tests.cases.checks import Case
 
 CASES: list[Case] = []
 

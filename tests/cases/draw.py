@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from autograd.gradcheck.function import arrange
+
 Array = np.ndarray
 Shape = tuple[int, ...]
 Rng = np.random.Generator
@@ -36,20 +38,6 @@ def broadcastable(rng: Rng, number: int = 2, **limits: int) -> list[Shape]:
     """Shapes that broadcast against each other."""
     full = shape(rng, **{"min_ndim": 1, **limits})
     return [shrunk(rng, full) for _ in range(number)]
-
-
-def arrange(array: Array, order: Sequence[int], steps: Sequence[int], dtype: Any = None) -> Array:
-    """Copy an array into memory where its axes follow each other in `order`, each reversed or with gaps by its step.
-
-    The gaps, which no op may read, hold NaN.
-    """
-    dtype = np.dtype(array.dtype if dtype is None else dtype)
-    sides = [array.shape[i] * abs(steps[i]) for i in order]
-    room = np.full(sides, np.nan if dtype.kind in "fc" else 0, dtype)
-    every: tuple[Any, ...] = (*[slice(None, None, int(step)) for step in steps], ...)  # `...`: 0-d stays an array
-    view = room.transpose(np.argsort(np.asarray(order, int)))[every]
-    view[...] = array
-    return view
 
 
 def relayout(rng: Rng, array: Array) -> Array:

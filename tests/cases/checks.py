@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,11 +31,23 @@ class Example:
     function: maps Tensors to a Tensor, or to a tuple of them
     arrays: its inputs, float64, where the function is smooth within a distance of 0.01
     plain: the same function composed of simpler ops, or computed without the engine: an oracle for a fused op
+    torch: the same function of PyTorch's tensors; None if PyTorch has none
     """
 
     function: Function
     arrays: list[Array]
     plain: Function | None = None
+    torch: Function | None = None
+
+
+class _Torch:
+    """PyTorch, imported at its first use: only the comparison with it needs it installed."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("torch"), name)
+
+
+torch: Any = _Torch()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The tools for testing ops: checks reject what is wrong, draws give what they promise."""
+"""The tools of the cases: checks reject what is wrong, draws give what they promise."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.gradcheck import GradcheckError
-from autograd.gradcheck import cases as case_module
-from autograd.testing import Case, Errors, Example, cases_for, check_case, check_example, draw, register
+from tests.cases import checks, draw
+from tests.cases.checks import Case, Errors, Example, cases_for, check_case, check_example, register
 
 # ---- Cases ----
 
@@ -20,7 +20,7 @@ def test_unknown_ops():
 
 
 def test_register(monkeypatch):
-    monkeypatch.setattr(case_module, "_cases", {})
+    monkeypatch.setattr(checks, "_cases", {})
 
     @register("Mine", "plain")
     def mine(rng):
@@ -99,16 +99,3 @@ def test_shrunk_and_relayout(seed):
     assert np.broadcast_shapes(draw.shrunk(rng, shape), shape) == shape
     x = np.asarray(rng.standard_normal(shape))
     np.testing.assert_array_equal(draw.relayout(rng, x), x)
-
-
-def test_example_of_the_documentation(monkeypatch):
-    import autograd.testing
-
-    monkeypatch.setattr(case_module, "_cases", {})
-    code = "\n".join(line[4:] for line in autograd.testing.__doc__.splitlines() if line.startswith("    ") or not line)
-    assert "check_case(" in code
-    exec(code, {"np": np, "cube": lambda x: x**3})
-    with pytest.raises(GradcheckError, match="plain composition"):
-        exec(code.replace("plain=lambda x: x * x * x", "plain=lambda x: x * x").replace("any shape", "wrong"), {
-            "np": np, "cube": lambda x: x**3,
-        })  # fmt: skip
