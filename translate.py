@@ -8,7 +8,7 @@
     python translate.py runs/parsing-tiny < sentences.txt > trees.txt
 
 Lines of standard input are translated as they arrive. An output file appears when it is complete. The work is in
-minitf/app/translate_text.py; `minitf translate` is the same command.
+minitf/app/translate.py; `minitf translate` is the same command.
 """
 
 import sys

@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 from tqdm import tqdm
 
 from minitf.errors import UserError, shortened
-from minitf.system.files import os_errors_explained, sha256_of
-from minitf.system.writing import atomic_write, locked
+from minitf.system.files import atomic_write, locked, os_errors_explained, sha256_of
 
 ATTEMPTS = 5
 TIMEOUT_S = 60

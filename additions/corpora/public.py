@@ -26,8 +26,7 @@ from typing import Any
 from additions.corpora.download import Remote, Say, fetch, verify
 from minitf.data.text import MAX_LINE_BYTES
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json_object, sha256_of
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained, parse_json_object, sha256_of
 
 PathPair = tuple[Path, Path]
 Splits = dict[str, PathPair]  # "train", "valid", "test"

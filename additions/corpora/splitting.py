@@ -19,8 +19,7 @@ from additions.corpora.faults import EMPTY, pairs_with_faults, read_corpus
 from minitf.corpora.built_in import Splits, require_non_negative
 from minitf.data.text import normalise
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained
 
 Pair = tuple[str, str]
 BY = ("source", "both")

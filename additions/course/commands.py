@@ -15,8 +15,7 @@ from additions.course.progress import Progress
 from additions.course.verdict import LIMIT_S, judge_file
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError, nearest, shortened
-from minitf.system.files import os_errors_explained, read_small_file
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained, read_small_file
 
 
 def main(argv: Sequence[str]) -> int:

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 from additions.course.exercise import ALL, Exercise
 from minitf.errors import UserError
-from minitf.system.files import read_json_object
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, read_json_object
 
 FILE_NAME = "minitf-learn.json"
 FORMAT = "minitf learn 1"

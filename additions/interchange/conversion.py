@@ -10,11 +10,10 @@ from additions.interchange.formats import is_foreign, read_foreign, write_foreig
 from additions.interchange.huggingface import PREFIX, downloaded
 from additions.interchange.outgoing import LearnedModel
 from minitf.errors import UserError
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.checkpoints import with_prefix
+from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import LockedRun, RunDirectory
+from minitf.system.files import new_folder, require_new
 from minitf.system.process import say
-from minitf.system.writing import new_folder, require_new
 from minitf.translation.loading import load_learned
 
 
@@ -38,7 +37,7 @@ def _import(path: Path, positions: str | None, folder: Path, temporary: Path) ->
     with LockedRun.create(temporary, config) as run:
         vocabulary.save(run.path / vocabulary.file_name)
         state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}
-        CheckpointStore(run.checkpoints_path, keep=1).save(0, with_prefix("model.", weights), state)
+        Checkpoints(run.checkpoints_path, keep=1).save(0, with_prefix("model.", weights), state)
     return sum(array.size for array in weights.values()), len(vocabulary)
 
 

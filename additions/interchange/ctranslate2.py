@@ -45,7 +45,7 @@ from additions.interchange.vocabularies import (
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 
 MODEL_NAME, CONFIG_NAME = "model.bin", "config.json"
 HEADS_BY_NAME = {"TransformerBase": 8, "TransformerBig": 16}

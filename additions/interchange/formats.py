@@ -16,8 +16,7 @@ from additions.interchange.outgoing import LearnedModel, write_plain
 from additions.interchange.piece_vocabulary import VocabularyPair
 from additions.interchange.stored_arrays import ModelFileError
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained
-from minitf.system.writing import new_folder
+from minitf.system.files import new_folder, os_errors_explained
 
 Reader = Callable[[Path], ForeignModel]
 Writer = Callable[[LearnedModel, Path], list[str]]

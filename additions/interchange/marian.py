@@ -41,7 +41,7 @@ from additions.interchange.vocabularies import (
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.errors import UserError
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 
 CONFIG = "special:model.yml"
 EMBEDDINGS = {"source": ("encoder_Wemb", "Wemb"), "target": ("decoder_Wemb", "Wemb")}

@@ -26,8 +26,7 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.text import PathLike, checked_characters, checked_ids
 from minitf.data.vocabulary import MAX_MODEL_BYTES
 from minitf.errors import UserError
-from minitf.system.files import parse_json_object, read_small_file
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, parse_json_object, read_small_file
 
 __all__ = ["LANGUAGE", "PieceVocabulary", "VocabularyPair", "loaded_processor"]
 

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json_object
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained, parse_json_object
 
 Array = np.ndarray
 

@@ -16,8 +16,7 @@ from additions.interchange.normaliser import with_normaliser
 from additions.interchange.stored_arrays import MAX_CONFIG_BYTES, ModelFileError, SourceFile, read_text
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.data.vocabulary import Vocabulary
-from minitf.system.files import parse_json, parse_json_object
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, parse_json, parse_json_object
 
 Item = TypeVar("Item")
 

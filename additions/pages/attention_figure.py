@@ -18,7 +18,7 @@ import numpy as np
 from additions.pages.attention_page import Kind, check_choice
 from additions.pages.sentence_attention import SentenceAttention
 from minitf.errors import UserError
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

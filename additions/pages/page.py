@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from additions.pages.html import BASE_SCRIPT, BASE_STYLE, asset, html_page
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 
 _own = partial(asset, package="additions.pages")
 

@@ -18,7 +18,7 @@ from minitf.config import RunConfig
 from minitf.config.options import shown
 from minitf.errors import UserError, shortened
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.progress import clock
+from minitf.system.process import clock
 
 REFRESH_S = 10
 """Time between reloads of the page of a running run in a browser."""

@@ -16,7 +16,7 @@ from autograd.html import table
 from minitf.config.model import BOS, EOS
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
-from minitf.translation.attention_weights import attention_weights
+from minitf.translation.forced_decoding import attention_weights
 from minitf.translation.translator import Translator
 
 Array = np.ndarray

@@ -22,10 +22,9 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
-from minitf.storage.checkpoint_store import CheckpointStore, load_latest
-from minitf.storage.checkpoints import without_prefix
+from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 from minitf.training.optim import Adam, batch_loss, learning_rate
 from minitf.training.run import OPTIMIZER
 from minitf.training.state import TrainState
@@ -181,7 +180,7 @@ def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
 
     Raises: UserError if its state contradicts itself or does not fit the parameters
     """
-    arrays, plain = load_latest(CheckpointStore(RunDirectory.open(path).checkpoints_path), warn) or ({}, {})
+    arrays, plain = load_latest(Checkpoints(RunDirectory.open(path).checkpoints_path), warn) or ({}, {})
     moments = without_prefix(OPTIMIZER, arrays)
     if not moments:
         return 0

@@ -20,8 +20,7 @@ from additions.parsing.trees import Tree, as_token, clean, read_trees
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, require_regular
-from minitf.system.writing import atomic_write, remove_leftovers
+from minitf.system.files import atomic_write, os_errors_explained, remove_leftovers, require_regular
 
 SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from minitf.errors import UserError, nearest, shortened
-from minitf.system.environment import VERSION
-from minitf.system.plugins import is_installed, load, registered
+from minitf.system.environment import VERSION, is_installed, load, registered
 
 GROUPS = {
     "Train": {

@@ -27,16 +27,14 @@ from minitf.app.command_line import (
     set_values,
 )
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
-from minitf.config.device_settings import parse_devices
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
+from minitf.config.run_config import parse_devices
 from minitf.config.task_settings import presets_of_tasks, registered_tasks
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
-from minitf.system.environment import is_single_process, rank_zero_output
-from minitf.system.plugins import load_or_none
-from minitf.system.process import StopRequest, say, say_warnings, shell_command, silent
-from minitf.system.progress import Progress
+from minitf.system.environment import is_single_process, load_or_none, rank_zero_output
+from minitf.system.process import Progress, StopRequest, say, say_warnings, shell_command, silent
 
 if TYPE_CHECKING:
     from minitf.training.run import SingleProcess

@@ -1,23 +1,48 @@
-"""`minitf translate`, `translate.py`: translate or parse text with a trained run."""
+"""`minitf translate`, `translate.py`: read lines; translate, parse or score them; write results and BLEU.
+
+Imports are deferred in functions: `--help` and invalid flags need no NumPy, and `--plain` reaches autograd by an
+environment variable before autograd is imported.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
-from collections.abc import Sequence
+import select
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from minitf.app.command_line import build_parser, given_values
+from minitf.app.score import print_scores
 from minitf.config import TranslateConfig
-from minitf.system.process import shell_command
+from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
+from minitf.errors import UserError, shortened
+from minitf.run.tasks import task_of
+from minitf.system.files import atomic_write, os_errors_explained
+from minitf.system.process import printable, say, set_up_device, shell_command, silent
+
+if TYPE_CHECKING:
+    from minitf.decoding.translation import Translation
+    from minitf.translation.forced_decoding import Alignment
+    from minitf.translation.translator import Translator
+
+MustWait = Callable[[], bool]
+READ_BYTES = 1 << 16
+PROMPT = "> "
 
 
 def main(argv: Sequence[str]) -> None:
     """Translate according to the command line."""
     config = parse_translate_args(argv)
     if config.plain:
-        os.environ["AUTOGRAD_PLAIN"] = "1"  # before autograd is imported
-    from minitf.app.translate_text import translate_text  # deferred: `--help` and invalid flags need no NumPy
-
+        os.environ["AUTOGRAD_PLAIN"] = "1"
     translate_text(config)
 
 
@@ -31,3 +56,272 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
     about = "Translate or parse text with a trained run, one line per input line."
     parser = build_parser(TranslateConfig, usage, about, name, TranslateConfig(run=Path()))
     return TranslateConfig(**given_values(parser, argv))
+
+
+def translate_text(config: TranslateConfig) -> None:
+    """Translate the input as `config` says."""
+    from minitf.translation.translator import Translator
+
+    settings = settings_of(config)
+    for path in config.more:
+        if not path.exists():
+            raise UserError(
+                f"{shortened(str(path))!r} is no run for an ensemble; to translate a sentence, give it with --text, or "
+                "on standard input"
+            )
+    line_count = None
+    if config.input is not None and config.input.is_file():  # a pipe can be read only once
+        line_count = sum(1 for _ in read_lines(config.input))
+    reference, given = (read_beside(path, config.input, line_count) for path in (config.reference, config.score))
+    precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
+    set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
+    hypotheses = []
+    with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
+        loaded: Any = {name: getattr(config, name) for name in ("average", "weights", "device", "precision", "plain")}
+        translator = Translator.load(config.run, *config.more, warn=warn, **loaded)
+        lines, must_wait = open_input(config)
+        task = task_of(translator.task)
+        other = None if task is None else task.line_translator(translator)
+        settings["progress"] = progress
+        for written, best in (
+            translated(translator, lines, given, config, must_wait, settings)
+            if other is None
+            else translated_by(other, lines, config, must_wait, settings)
+        ):
+            for line in written:
+                write(line)
+            if reference is not None:
+                hypotheses.append(best)
+        if other is not None and (note := other.warning()):
+            warn(note)
+    if reference is not None:
+        file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
+        if other is not None:
+            print(other.score(reference, hypotheses), file=file)
+        else:
+            print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
+
+
+# ---- Work ----
+
+Results = Iterator[tuple[list[str], str]]
+"""The lines to write for each input line, and the best translation."""
+
+
+def translated(
+    translator: Translator,
+    lines: Iterable[str],
+    given: list[str] | None,
+    config: TranslateConfig,
+    must_wait: MustWait,
+    settings: dict[str, Any],
+) -> Results:
+    """Translate lines, or score the given translations."""
+    if given is None:
+        results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
+    else:
+        results = translator.score_stream(lines, given, **settings)
+    if config.format == "text" and config.nbest == 1 and config.score is None and not config.alignment:
+        return (([best.text], best.text) for best, *_ in results)
+    return formatted(results, config, translator)
+
+
+def translated_by(
+    other: Any, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
+) -> Results:
+    """Turn lines into the output of another task, such as trees.  Raises: UserError for options of translation."""
+    for name in ("nbest", "format", "alignment", "score", "sample"):
+        if getattr(config, name) not in (None, False, 1, "text"):
+            raise UserError(f"{name} applies to translations, but {config.run} was trained for another task; omit it")
+    for line in other.translate_stream(lines, must_wait=must_wait, **settings):
+        yield [line], line
+
+
+def settings_of(config: TranslateConfig) -> dict[str, Any]:
+    """Return the settings of the search, as `Translator` takes them."""
+    from minitf.decoding.sampling import SamplingConfig
+
+    drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
+    drawing = {name: value for name, value in drawing.items() if value is not None}
+    return {
+        **{name: getattr(config, name) for name in ("alpha", "max_extra_length", "max_tokens_per_batch")},
+        "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
+        "sampling": SamplingConfig(**drawing) if config.sample else None,
+    }
+
+
+# ---- Input ----
+
+
+def read_beside(path: Path | None, source: Path | None, line_count: int | None) -> list[str] | None:
+    """Read a text with a line for each line of the input, before translation begins; None if no path is given.
+
+    Raises: UserError if the number of lines differs from that of the input
+    """
+    if path is None:
+        return None
+    most = None if line_count is None else line_count + 1  # more lines, perhaps without end, are not needed to refuse
+    lines = list(itertools.islice(read_lines(path), most))
+    if line_count is not None and len(lines) != line_count:
+        more = "more" if len(lines) > line_count else f"{len(lines):,}"
+        raise UserError(
+            f"{source} has {line_count:,} lines but {path} has {more}; give one line for each line of the input"
+        )
+    return lines
+
+
+def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
+    """Open the text to translate; also return a function that tells whether the next line has yet to arrive."""
+    if config.text is not None:
+        return config.text.split("\n"), lambda: False
+    if config.input is not None:
+        return read_lines(config.input), lambda: False
+    if sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet:
+        return typed_lines(), lambda: True
+    arriving = StdinLines(sys.stdin.fileno())
+    return lines_of(arriving, "standard input"), arriving.must_wait
+
+
+def typed_lines() -> Iterator[str]:
+    """Yield the lines typed until Ctrl-D; Python's `readline`, if available, lets `input` edit and recall lines."""
+    with suppress(ImportError):  # a Windows console edits lines itself
+        import_module("readline")
+    say("type one sentence per line; arrow keys edit the line and recall earlier ones; Ctrl-D or Ctrl-C quits")
+    with suppress(EOFError):
+        while True:
+            yield input(PROMPT)
+    say("")  # the shell's prompt begins a line
+
+
+class StdinLines:
+    """The raw lines of a file descriptor, each with its `\\n`, for `lines_of`.
+
+    Python's buffered files cannot tell whether reading the next line would block; a translator needs to know, in order
+    to answer a person line by line and a file by the thousand.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._begun = b""  # a line whose end has not arrived
+        self._ended = False
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return the next line, or b"" at the end; `limit` is ignored: a line longer than MAX_LINE_BYTES is cut."""
+        while not (self._lines or self._ended):
+            self._read()
+        return self._lines.popleft() if self._lines else b""
+
+    def must_wait(self) -> bool:
+        """Return whether reading the next line, or the end, would block. Reads what has arrived."""
+        while not (self._lines or self._ended):
+            if os.name == "nt":  # Windows asks sockets alone; a person who types has to be waited for
+                has_arrived = not os.isatty(self._descriptor)
+            else:
+                has_arrived = bool(select.select([self._descriptor], [], [], 0)[0])
+            if not has_arrived:
+                return True
+            self._read()
+        return False
+
+    def _read(self) -> None:
+        with os_errors_explained("read standard input"):
+            data = os.read(self._descriptor, READ_BYTES)
+        *ended, self._begun = (self._begun + data).split(b"\n")
+        self._lines.extend(line + b"\n" for line in ended)
+        self._ended = not data
+        if self._begun and (self._ended or len(self._begun) > MAX_LINE_BYTES):  # too long a line is refused as it is
+            self._lines.append(self._begun)
+            self._begun = b""
+
+
+# ---- Output ----
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes a line to standard output, or to a file that appears when it is complete."""
+    if path is not None:
+        with atomic_write(path, "w", chosen=True) as file:
+            yield lambda line: print(line, file=file)
+        return
+    descriptor = sys.stdout.fileno()
+
+    def write(line: str) -> None:
+        data = line.encode() + b"\n"  # UTF-8 and "\n", whatever the locale
+        with os_errors_explained("write to standard output"):
+            while data:
+                data = data[os.write(descriptor, data) :]
+
+    yield write
+
+
+@contextmanager
+def watch(
+    config: TranslateConfig, line_count: int | None
+) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], None]]]:
+    """Yield a function that counts finished lines and one that prints warnings.
+
+    The first is None, and there is no progress bar, unless standard error is a terminal used for nothing else.
+    """
+    quiet = config.quiet or sys.stderr is None
+    if quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
+        yield None, silent if quiet else lambda message: say(f"warning: {message}")
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
+        tell = partial(bar.write, file=sys.stderr)  # above the bar
+        yield bar.update, lambda message: tell(printable(f"warning: {message}"))
+
+
+def formatted(
+    results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
+) -> Iterator[tuple[list[str], str]]:
+    """Yield, for each input line, the lines to write in the format of `config`, and the best translation.
+
+    Several translations of a line are written as Moses and Marian do:
+
+        0 ||| ein Haus ||| -0.1523 ||| -0.1247 ||| 0-0 1-1
+
+    number of the line, text, log-probability, score, and with alignments source word-target word, from 0; as JSON:
+
+        {"line": 1, "translations": [{"text": "ein Haus", "log_probability": -0.15, …}]}
+    """
+    for number, found in enumerate(results):
+        alignments = translator.align(found) if config.alignment else [None] * len(found)
+        pairs = list(zip(found, alignments, strict=True))
+        if config.format == "jsonl":
+            objects = [_object(translator.vocabulary, *pair) for pair in pairs]
+            lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
+        else:
+            lines = [_text(config, number, *pair) for pair in pairs]
+        yield lines, found[0].text
+
+
+def _text(config: TranslateConfig, number: int, translation: Translation, alignment: Alignment | None) -> str:
+    parts = [translation.text]
+    if config.score is not None:
+        parts = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    elif config.nbest > 1:
+        parts = [str(number), *parts, f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    if alignment is not None:
+        parts.append(" ".join(f"{s}-{t}" for s, t in alignment.word_links()))
+    return ("\t" if config.score is not None else " ||| ").join(parts)
+
+
+def _object(vocabulary: Any, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "text": translation.text,
+        "log_probability": translation.log_probability,
+        "score": translation.score,
+        "finished": translation.finished,
+        "tokens": vocabulary.target.pieces([i for _, target in translation.parts for i in target]),
+    }
+    if translation.token_log_probabilities is not None:
+        about["token_log_probabilities"] = list(translation.token_log_probabilities)
+    if alignment is not None:
+        about["source_tokens"] = list(alignment.source)
+        about["token_alignment"] = alignment.links()
+        about["word_alignment"] = alignment.word_links()
+    return about

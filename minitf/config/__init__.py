@@ -2,8 +2,7 @@
 
 from minitf.config.model import TransformerConfig
 from minitf.config.presets import DEFAULT_PRESET, PRESETS
-from minitf.config.run_config import OptimizerConfig, PathPair, RunConfig
-from minitf.config.translate_config import TranslateConfig
+from minitf.config.run_config import OptimizerConfig, PathPair, RunConfig, TranslateConfig
 
 __all__ = [
     "DEFAULT_PRESET",

@@ -1,20 +1,78 @@
-"""The settings of a training run, and their checks.
+"""The settings of a training run and of a translation, and their checks.
 
 Each field states its meaning, unit and source once, in `option`; the command line, its help and the checks of single
-values are derived from it. The defaults are the paper's base model and training (sections 5 and 6).
+values are derived from it. The defaults of a run are the paper's base model and training (sections 5 and 6).
 """
 
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from minitf.config.device_settings import check_device, check_plain, check_precision, parse_devices
 from minitf.config.model import TransformerConfig
-from minitf.config.options import check_fields, default_of, from_plain, hidden, option
+from minitf.config.options import REQUIRED, check_fields, default_of, from_plain, hidden, option, shown
 from minitf.config.task_settings import TRANSLATION, settings_of
 from minitf.errors import UserError
+
+MAX_PROCESSES = 1024
+
+
+def check_device(device: str) -> None:
+    """Check the name of a device.  Raises: UserError for a name that no device can have."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise UserError(f"device={shown(device)} is not a device; choose cpu, or cuda:0 for the first GPU")
+
+
+def parse_devices(devices: str) -> tuple[str, int]:
+    """Parse `--devices`: `8` or `cuda:8` -> ("cuda", 8), `cpu:4` -> ("cpu", 4).
+
+    Raises: UserError for any other text
+    """
+    match = re.fullmatch(r"(?:(cpu|cuda):)?([0-9]{1,4})", devices)
+    if not match or not 1 <= int(match[2]) <= MAX_PROCESSES:
+        raise UserError(
+            f"devices={shown(devices)} is not a number of devices; choose 8 for eight GPUs on this host, or cpu:4 for "
+            f"four processes on its CPU, at most {MAX_PROCESSES:,}"
+        )
+    return match[1] or "cuda", int(match[2])
+
+
+def check_precision(precision: str | None, on_gpu: bool, kernels: str) -> None:
+    """Check that the device supports a precision, a CPU with `kernels`.
+
+    Raises: UserError for a precision of the other device.
+    """
+    if precision in ("tf32", "bf16") and not on_gpu and (precision, kernels) != ("bf16", "numba"):
+        others = ", --kernels numba" if precision == "bf16" else ""
+        raise UserError(f"precision={precision} requires a GPU; choose --device cuda{others}, or --precision float32")
+    if precision == "int8" and on_gpu:
+        raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
+
+
+FAST_ONLY = {"threads": None, "kernels": "numpy", "checkpoint_activations": False, "alignment": False}
+"""Settings that the fast implementation alone has, with the values that leave them unused."""
+
+
+def check_plain(config: Any) -> None:
+    """Check that a plain run uses nothing that the fast implementation alone has.
+
+    Raises: UserError for the first setting that does
+    """
+    if not config.plain:
+        return
+    given = [name for name, unused in FAST_ONLY.items() if getattr(config, name, unused) != unused]
+    given += ["precision"] if config.precision in ("tf32", "bf16", "int8") else []
+    if given:
+        raise UserError(
+            f"plain and {given[0]}={shown(getattr(config, given[0]))} cannot be combined: plain uses no fast "
+            "implementation; omit one of them"
+        )
+
+
+# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
+
 
 PathPair = tuple[Path, Path]
 
@@ -314,3 +372,102 @@ class RunConfig:
                 raise UserError(f"patience={self.patience} requires validations; give valid, or set patience to none")
             if self.weights == "best":
                 raise UserError("weights=best requires validations; give valid, or choose other weights")
+
+
+# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig:
+    """A translation; a value of none is taken from the run, unless the help says otherwise."""
+
+    run: Path = option(REQUIRED, "run directory, or a model of another program", positional=True)
+    more: tuple[Path, ...] = option(
+        (), "further runs for an ensemble, which averages the probabilities of all runs", positional=True
+    )
+    input: Path | None = option(None, "text to translate, one sentence per line; none: standard input", section="Text")
+    text: str | None = option(None, "text to translate, in place of an input")
+    output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")
+    reference: Path | None = option(None, "reference translations; prints the BLEU score")
+    score: Path | None = option(
+        None, "file of translations: print the log-probability and score of each instead of translating"
+    )
+    format: Literal["text", "jsonl"] = option("text", "jsonl: one JSON object per line, with scores and tokens")
+    nbest: int = option(
+        1,
+        "number of translations per line; if more than 1, text lines are number ||| text ||| log-probability ||| score",
+        at_least=1,
+        at_most=1000,
+    )
+    alignment: bool = option(
+        False, "print the word alignment from the decoder's attention: pairs source-target of word numbers from 0"
+    )
+    quiet: bool = option(False, "print translations and errors only")
+
+    beam: int | None = option(
+        None, "beam size; 1 is greedy search (hypotheses)", section="Search", at_least=1, at_most=1000
+    )
+    alpha: float | None = option(None, "exponent of the length penalty", at_least=0, at_most=100)
+    max_extra_length: int | None = option(
+        None, "maximum output length: input length plus this number (tokens)", at_least=1, at_most=10000
+    )
+    sample: bool = option(False, "draw translations at random instead of searching for the best", section="Sampling")
+    temperature: float | None = option(
+        None, "divisor of the logits: below 1 sharpens, above 1 flattens the distribution; none: 1", above=0
+    )
+    top_k: int | None = option(
+        None, "sample only among this number of most probable tokens; none: all (tokens)", at_least=1
+    )
+    top_p: float | None = option(
+        None,
+        "sample only among the fewest tokens whose probabilities sum to this; none: all (probability)",
+        above=0,
+        at_most=1,
+    )
+    seed: int | None = option(None, "seed of the random numbers of every sentence; none: 0", at_least=0)
+
+    weights: Literal["average", "best", "moving-average"] | None = option(
+        None,
+        "weights to translate with: average, the mean of the last checkpoints; best, those of the best validation; "
+        "moving-average, the average in the last checkpoint",
+        section="Model",
+    )
+    average: int | None = option(None, "number of last checkpoints to average (checkpoints)", at_least=1)
+
+    max_tokens_per_batch: int = option(
+        4096, "maximum number of input tokens in a batch, padding included (tokens)", section="Performance", at_least=1
+    )
+    device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second")
+    precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(
+        None,
+        "number format; none: the run's, or float32 on a CPU if the run's is tf32 or bf16; int8: 8-bit weights on a "
+        "CPU, a quarter of the memory, faster with --kernels numba if the CPU has VNNI, and slower otherwise; bf16: "
+        "on a GPU, or weights in half the memory with --kernels numba on a CPU with AVX-512 BF16",
+    )
+    threads: int | None = option(None, "number of threads; none: one per core", at_least=1, at_most=1024)
+    kernels: Literal["numpy", "numba"] = option(
+        "numpy", "CPU kernels for everything except matrix products: numba is faster, but starts half a second later"
+    )
+    plain: bool = option(False, PLAIN_HELP)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_device(self.device)
+        check_precision(self.precision, self.device != "cpu", self.kernels)
+        check_plain(self)
+        if self.weights in ("best", "moving-average") and self.average is not None:
+            raise UserError(
+                f"weights={self.weights} is no average of checkpoints; omit average={self.average} or weights"
+            )
+        if self.text is not None and self.input is not None:
+            raise UserError(f"input={self.input} and text cannot be combined; give one of them")
+        for name in ("temperature", "top_k", "top_p", "seed"):
+            if not self.sample and getattr(self, name) is not None:
+                raise UserError(f"{name} requires sample; give --sample, too, to draw translations at random")
+        given = [("score", other) for other in ("reference", "sample") if self.score and getattr(self, other)]
+        if self.score is not None and self.nbest > 1:
+            given.append(("score", f"nbest={self.nbest}"))
+        if self.sample and self.beam is not None and self.beam > 1:
+            given.append(("sample", f"beam={self.beam}"))
+        for one, other in given:
+            raise UserError(f"{one} and {other} cannot be combined; omit one of them")

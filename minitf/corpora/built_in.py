@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained
 
 __all__ = ["Splits", "built_in_corpus", "first", "read_text", "require_non_negative", "split", "write_corpus"]
 

@@ -26,8 +26,15 @@ from minitf.data.sentences import Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained, parse_json_object, read_small_file, require_regular, sha256_of
-from minitf.system.writing import atomic_write, locked
+from minitf.system.files import (
+    atomic_write,
+    locked,
+    os_errors_explained,
+    parse_json_object,
+    read_small_file,
+    require_regular,
+    sha256_of,
+)
 
 __all__ = ["PreparedCorpus", "is_prepared"]
 

@@ -19,9 +19,8 @@ from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
 from minitf.data.merges import COVERAGE, MAX_DISTINCT_WORDS, learn_merges
 from minitf.data.text import PathLike, checked_ids, normalise
 from minitf.errors import UserError
-from minitf.system.files import read_small_file
-from minitf.system.plugins import load
-from minitf.system.writing import atomic_write
+from minitf.system.environment import load
+from minitf.system.files import atomic_write, read_small_file
 
 __all__ = ["MAX_MODEL_BYTES", "AnyVocabulary", "LanguageVocabulary", "Vocabulary", "sized"]
 

@@ -15,8 +15,7 @@ from autograd.backend import backend_of
 from autograd.creation import next_generator
 from autograd.tensor import note_change
 from minitf.errors import UserError
-from minitf.system.files import os_errors_explained
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained
 
 __all__ = ["Initializer", "Parameter"]
 

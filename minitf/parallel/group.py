@@ -1,12 +1,14 @@
-"""A group of ranks and its collective operations, over MPI: all-gather, barrier, broadcast and all-reduce.
+"""A group of ranks and its collective operations: all-gather, barrier, broadcast and all-reduce, over MPI.
 
 mpiexec starts the ranks, on one host or several, and ends all of them when one dies. A rank that hangs is noticed by
 the others, which wait for it in a collective operation no longer than TIMEOUT_VARIABLE says, and then end the job.
+With one GPU a rank, NCCL, through CuPy, all-reduces gradients on a CUDA stream of its own.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +16,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from autograd.devices import device_count, get_backend
 from minitf.errors import UserError
-from minitf.system.process import say
+from minitf.system.process import exit_status, say
 
 Array = Any
 
@@ -187,3 +190,133 @@ def share_of_cores(cores: list[int], of_ranks: list[list[int]]) -> int:
     mpiexec may have bound each process to cores of its own, which leaves nothing to divide.
     """
     return max(1, len(cores) // sum(each == cores for each in of_ranks))
+
+
+@contextmanager
+def join(kind: str) -> Iterator[Group]:
+    """Join the other ranks of this job, each with its share of the cores, and leave together with them.
+
+    kind: "cpu", or "cuda" for one GPU per rank
+    An error inside the `with` block is reported once, and ends all ranks.
+    """
+    group = MpiGroup(import_mpi())
+    prefix = "" if group.rank == 0 else f"rank {group.rank}: "
+    try:
+        if kind == "cpu":
+            yield group
+        else:
+            yield group_of_gpus(group, kind)
+        group.barrier("the end of the run", after_rank_0=True)  # which may still score translations
+    except UserError as error:
+        group.abort(f"error: {prefix}{error}", error.exit_status)
+    except KeyboardInterrupt as interrupt:
+        group.abort("interrupted" if group.rank == 0 else None, exit_status(interrupt))
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        group.abort(f"error: {prefix}{type(error).__name__}: {error}", 1)
+
+
+def import_mpi() -> Any:
+    """Import mpi4py's MPI.
+
+    Raises: UserError if mpi4py or the MPI library is missing.
+    """
+    try:
+        from mpi4py import MPI  # initialises MPI
+    except (ImportError, RuntimeError) as error:
+        raise UserError(
+            f"this is one process of several, but mpi4py cannot be used ({str(error).splitlines()[0]}); "
+            "pip install '.[parallel]' in the project's directory"
+        ) from None
+    return MPI
+
+
+def group_of_gpus(group: MpiGroup, kind: str) -> Group:
+    """Return a group of the same ranks with a GPU each.
+
+    Raises: UserError if there are fewer GPUs
+    """
+    if kind != "cuda" and group.local_size > 1:
+        raise UserError(
+            f"device={kind!r} would be shared by {group.local_size} processes of this host; choose --device cuda, "
+            "which gives each its own"
+        )
+    # a batch system may show each process its own GPU alone (CUDA_VISIBLE_DEVICES), which is then cuda:0 in all of them
+    device = kind if kind != "cuda" else f"cuda:{0 if device_count() == 1 else group.local_rank}"
+    try:
+        backend = get_backend(device)
+    except ValueError as error:
+        raise UserError(f"{error}; choose fewer --devices, or --devices cpu:N") from None
+    return NcclGroup(group, backend, device)
+
+
+NCCL_TYPES = {"float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64"}
+
+
+class NcclGroup(Group):
+    """A group whose arrays are on GPUs; `control`, a group of the same ranks, does everything else."""
+
+    is_asynchronous = True
+
+    def __init__(self, control: Group, backend: Any, device: str):
+        """
+        backend: that of this rank's GPU, which is the current device; it alone imports CuPy
+        Raises: UserError if NCCL is missing or refuses these GPUs.
+        """
+        self.rank, self.size = control.rank, control.size
+        self.local_rank, self.local_size = control.local_rank, control.local_size
+        self.hosts = control.hosts
+        self.cores, self.device = control.cores, device
+        self._control, self._xp, self._nccl = control, backend.xp, backend.nccl
+        if not self._nccl.available:
+            raise UserError(
+                "CuPy finds no NCCL, which connects GPUs; pip install nvidia-nccl-cu13, or train on one GPU"
+            )
+        self._communicator = self._connect()
+        self._stream = self._xp.cuda.Stream(non_blocking=True)
+
+    def _connect(self) -> Any:
+        identifier = self._control.broadcast_value(self._nccl.get_unique_id() if self.rank == 0 else None)
+        try:
+            return self._nccl.NcclCommunicator(self.size, identifier, self.rank)
+        except self._nccl.NcclError as error:
+            raise UserError(
+                f"NCCL cannot join {self.size} GPUs: {error}; each process needs its own GPU (NCCL_DEBUG=WARN "
+                "makes NCCL print details)"
+            ) from error
+
+    def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
+        return self._control.all_gather(value, purpose, after_rank_0=after_rank_0)
+
+    def broadcast(self, array: Array) -> None:
+        if isinstance(array, np.ndarray):
+            self._control.broadcast(array)
+            return
+        stream = self._xp.cuda.get_current_stream()
+        self._communicator.bcast(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, 0, stream.ptr)
+
+    def all_reduce(self, array: Array) -> None:
+        """Enqueue the all-reduce, which starts when the current stream has written `array`."""
+        self._stream.wait_event(self._xp.cuda.get_current_stream().record())
+        kind = getattr(self._nccl, NCCL_TYPES[array.dtype.name])
+        pointer = array.data.ptr
+        self._communicator.allReduce(pointer, pointer, array.size, kind, self._nccl.NCCL_SUM, self._stream.ptr)
+
+    def synchronize(self) -> None:
+        """Wait until all sums have ended; CUDA itself would wait without a limit.
+
+        Raises: ParallelError if NCCL has lost a rank, or a sum does not end
+        """
+        event, deadline = self._stream.record(), Deadline()
+        while not event.done:
+            try:
+                self._communicator.check_async_error()
+            except self._nccl.NcclError as error:
+                self._communicator.abort()
+                raise ParallelError(
+                    f"NCCL cannot sum gradients: {error}; continue from the last checkpoint with --resume "
+                    "(NCCL_DEBUG=WARN makes NCCL print details)"
+                ) from error
+            if deadline.pause():
+                raise deadline.error(self.rank, "another rank", "the sum of gradients")
+        self._xp.cuda.get_current_stream().wait_event(event)

@@ -13,8 +13,8 @@ from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.fast.accelerate import accelerate
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, average
+from minitf.system.files import atomic_write
 from minitf.system.process import Say, shell_command
-from minitf.system.writing import atomic_write
 from minitf.training.run import Run
 
 __all__ = ["show", "write_hypotheses"]

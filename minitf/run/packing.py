@@ -10,11 +10,10 @@ import numpy as np
 from autograd.fast.low_precision.int8 import quantise
 from minitf.errors import UserError
 from minitf.fast.array_layers import matrices
-from minitf.storage.checkpoint_store import save
-from minitf.storage.checkpoints import FACTORS, Checkpoints, with_prefix
+from minitf.storage.checkpoints import FACTORS, Checkpoints, save, with_prefix
 from minitf.storage.run_directory import CHECKPOINTS_NAME, RunDirectory, save_config
+from minitf.system.files import new_folder
 from minitf.system.process import say
-from minitf.system.writing import new_folder
 from minitf.training.run import MODEL
 from minitf.translation.loading import LearnedModel, build_model, load_learned
 

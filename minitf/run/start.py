@@ -16,10 +16,8 @@ from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
 from minitf.run.tasks import task_of
 from minitf.run.texts import check_texts, find_texts, prepare_data
-from minitf.storage.checkpoint_store import CheckpointStore, load_latest
-from minitf.storage.checkpoints import Checkpoints, without_prefix
-from minitf.storage.log import NoLog, RunLog
-from minitf.storage.run_directory import LockedRun, RunDirectory
+from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
+from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
 from minitf.system.process import Say, set_up_device
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
@@ -110,7 +108,7 @@ def assembled(
             valid_corpus=data.valid.corpus.fingerprint if data.valid else "",
         ),
         directory=directory,
-        checkpoints=CheckpointStore(
+        checkpoints=Checkpoints(
             directory.checkpoints_path,
             keep=config.keep_checkpoints if process.is_main_process else None,
         ),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitf.system.plugins import load
+from minitf.system.environment import load
 
 
 def task_of(name: str) -> Any | None:

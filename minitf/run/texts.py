@@ -22,10 +22,9 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
 from minitf.errors import UserError
 from minitf.run.tasks import task_of
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.files import open_regular, os_errors_explained, require_regular
-from minitf.system.plugins import load
+from minitf.system.environment import load
+from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
 from minitf.system.process import Say
-from minitf.system.writing import atomic_write, remove_leftovers
 from minitf.training.run import Texts, TrainingData
 
 PAIRS_OF_WORDS = 20_000

@@ -1,4 +1,4 @@
-"""Checkpoint files, read: tensors and a state in the safetensors format, with checksums of every byte.
+"""Checkpoints: files of tensors and a state in the safetensors format, with checksums of every byte, and their folder.
 
 A file is a length (8 bytes, little-endian), a header (JSON, that many bytes) and the bytes of the tensors, end to end:
 
@@ -8,14 +8,19 @@ A file is a length (8 bytes, little-endian), a header (JSON, that many bytes) an
 
 `sha256` covers length and header (with zeros in its own place), `tensors_sha256` holds a checksum of each tensor, in
 order: a flipped bit anywhere is found, and reading only `model.*` checks all it reads without reading the rest.
-The safetensors library reads the files and validates their headers, so that a file may come from anywhere.
+
+The safetensors library reads the files and validates their headers, so that a file may come from anywhere. It does not
+write them: its temporary file has a name that nobody could clean up after a kill, is private to its owner and is not
+flushed to the disk, and equal content would not give equal bytes.
 """
 
 import hashlib
+import json
+import math
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -27,9 +32,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from minitf.errors import UserError
-from minitf.system.files import open_regular, os_errors_explained, parse_json_object
+from minitf.system.files import (
+    atomic_write,
+    open_regular,
+    os_errors_explained,
+    parse_json_object,
+    remove_leftovers,
+    sync_folder,
+)
 
-__all__ = ["Checkpoints", "with_prefix", "without_prefix"]
+__all__ = ["Checkpoints", "load_latest", "with_prefix", "without_prefix"]
 
 Array = NDArray[Any]
 
@@ -59,6 +71,47 @@ def bytes_of(array: Array) -> memoryview:
 
 
 # ---- Files ----
+
+
+def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
+    """Write a checkpoint, durable and whole or not at all; memory: at most a copy of one tensor.
+
+    state: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
+
+    Raises: CheckpointError if the system refuses to write; TypeError or ValueError for arrays or a state that
+    cannot be stored.
+    """
+    text = json.dumps(state, allow_nan=False)
+    if json.loads(text) != state:
+        raise TypeError("JSON cannot represent the state exactly: use lists instead of tuples and strings as keys")
+    # wide types first, so that each tensor is aligned to its own width
+    ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize))
+    header = _header(ordered, text)
+    mebibytes = math.ceil(sum(array.nbytes for array in ordered.values()) / 2**20)
+    with atomic_write(path, action=f"write the checkpoint {path} ({mebibytes} MiB)", kind=CheckpointError) as file:
+        file.write(header)
+        for array in ordered.values():
+            file.write(bytes_of(array))
+
+
+def _header(arrays: Mapping[str, Array], state: str) -> bytes:
+    """Return length and header."""
+    header: dict[str, Any] = {"__metadata__": {}}
+    begin, digests = 0, ""
+    for name, array in arrays.items():
+        code = DTYPES.get(array.dtype.newbyteorder("="))
+        if code is None:
+            known = ", ".join(map(str, DTYPES))
+            raise TypeError(f"{name} is of type {array.dtype}, which a checkpoint cannot hold; use one of {known}")
+        header[name] = {"dtype": code, "shape": array.shape, "data_offsets": [begin, begin + array.nbytes]}
+        begin += array.nbytes
+        digests += hashlib.sha256(bytes_of(array)).hexdigest()
+    header["__metadata__"] = {"minitf_checkpoint": "1", "sha256": BLANK, "tensors_sha256": digests, "state": state}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the format requires aligned data
+    length = struct.pack("<Q", len(text))
+    digest = hashlib.sha256(length + text).hexdigest().encode()
+    return length + text[: DIGEST_PLACE.start] + digest + text[DIGEST_PLACE.stop :]
 
 
 def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
@@ -216,11 +269,20 @@ def _mean(readers: Sequence[Reader], name: str) -> Array:
 
 class Checkpoints:
     """The checkpoints of one run, `step-00001000.safetensors` and so on, and the weights of its best validation,
-    `best-00000900.safetensors`; for reading only, `CheckpointStore` writes them.
+    `best-00000900.safetensors`.
+
+    keep: number of last ones that `save` keeps, for the process that trains, which holds the run's lock; the folder is
+        created, and partial files of a killed process are removed. None: for reading
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: Path, keep: int | None = None) -> None:
+        self.folder, self.keep = Path(folder), keep
+        if keep is not None:
+            if keep < 1:
+                raise ValueError(f"keep={keep} would delete every checkpoint")
+            with os_errors_explained(f"prepare {folder}", CheckpointError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                remove_leftovers(self.folder)
 
     def path(self, step: int) -> Path:
         """Return the path of the checkpoint of a step."""
@@ -271,3 +333,83 @@ class Checkpoints:
             steps = ", ".join(map(str, self.steps())) or "none"
             raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
         return self.path(step)
+
+    # ---- Writing ----
+
+    def save(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> Path:
+        """Write the checkpoint of a step, and once it is durable delete all but the last `keep`.
+
+        A state in which `on_schedule` is False is that of a run that was stopped between two scheduled checkpoints: it
+        is deleted once there is a newer one, and does not count, so that a resumed run keeps the same checkpoints as a
+        run that was never stopped.
+
+        Raises: as `save` of a file; no older checkpoint has been deleted then.
+        """
+        if self.keep is None:
+            raise ValueError(f"{self.folder} was opened for reading; give keep to save")
+        save(self.path(step), arrays, state)
+        self.delete_superseded(self.keep, step)
+        return self.path(step)
+
+    def delete_superseded(self, keep: int, saved: int) -> None:
+        """Delete all but the last `keep`, and those off the schedule; the newest is durable by now.
+
+        saved: the step of the newest; a network file system may not list it yet
+        """
+        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+            *older, newest = sorted({*self.steps(), saved})
+            off_schedule = [step for step in older if self._is_off_schedule(step)]
+            scheduled = [step for step in older if step not in off_schedule]
+            for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
+                self.path(step).unlink(missing_ok=True)
+
+    def _is_off_schedule(self, step: int) -> bool:
+        try:
+            return read_state(self.path(step)).get("on_schedule") is False
+        except DamagedCheckpointError:
+            return False
+
+    def save_best(self, step: int, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> None:
+        """Write the weights of the best validation so far.
+
+        Older ones stay until `forget_best`: a run that is killed before its next checkpoint resumes from the one
+        before, for which they are still the best.
+
+        Raises: as `save` of a file.
+        """
+        save(self.best_path(step), arrays, state)
+
+    def forget_best(self, but: int) -> None:
+        """Delete the weights of all best validations but that of one step: those of earlier steps, and those of later
+        steps that a resumed run has yet to reach again."""
+        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+            for step in self.steps("best"):
+                if step != but:
+                    self.best_path(step).unlink(missing_ok=True)
+
+
+def load_latest(store: Checkpoints, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
+    """Load the newest undamaged checkpoint; return None where there are no checkpoints.
+
+    `warn` is called with a sentence for each newer one that is damaged, which with `store.keep` is renamed to
+    `….damaged`: it must neither count as one of those to keep nor be averaged.
+
+    Raises: CheckpointError if all checkpoints are damaged: starting from scratch would hide the loss
+    """
+    steps = store.steps()
+    for step in reversed(steps):
+        try:
+            found = load(store.path(step))
+        except DamagedCheckpointError as error:
+            warn(str(error))
+            continue
+        if store.keep is not None:
+            with os_errors_explained(f"rename checkpoints in {store.folder}", CheckpointError):
+                for path in [store.path(each) for each in steps if each > step]:
+                    os.replace(path, path.with_name(path.name + ".damaged"))
+                sync_folder(store.folder)
+            store.delete_superseded(store.keep, step)  # the process that saved it may have been killed before
+        return found
+    if steps:
+        raise CheckpointError(f"none of the {len(steps)} checkpoints in {store.folder} is intact; start a new run")
+    return None

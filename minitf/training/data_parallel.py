@@ -19,15 +19,14 @@ from typing import Any
 
 from autograd.backend import backend_of
 from minitf.config import RunConfig
-from minitf.config.device_settings import parse_devices
 from minitf.config.options import to_plain
+from minitf.config.run_config import parse_devices
 from minitf.data.batches import Batch, Batches
 from minitf.errors import UserError, shortened
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group, ParallelError
-from minitf.parallel.joining import join
+from minitf.parallel.group import Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage

@@ -8,8 +8,7 @@ from typing import Any
 
 from autograd import random
 from minitf.config import OptimizerConfig
-from minitf.system.process import StopRequest
-from minitf.system.progress import Progress
+from minitf.system.process import Progress, StopRequest
 from minitf.training.divergence import diverged
 from minitf.training.optim import compute_gradients, learning_rate
 from minitf.training.run import Run, save

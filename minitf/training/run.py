@@ -12,15 +12,13 @@ import numpy as np
 
 from autograd.backend import backend_of
 from minitf.config import PathPair, RunConfig
-from minitf.config.device_settings import parse_devices
+from minitf.config.run_config import parse_devices
 from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.checkpoints import CheckpointError, read_state, with_prefix
-from minitf.storage.log import NoLog, RunLog
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage.checkpoints import CheckpointError, Checkpoints, read_state, with_prefix
+from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
@@ -72,7 +70,7 @@ class Run:
     moving_average: MovingAverage | None
     state: TrainState
     directory: RunDirectory
-    checkpoints: CheckpointStore
+    checkpoints: Checkpoints
     log: RunLog | NoLog
     process: SingleProcess
     gradients: Callable[[Batch], tuple[float, float]] | None = None
@@ -194,7 +192,7 @@ def save_best(run: Run, loss: float, bleu: float | None) -> None:
     run.checkpoints.save_best(state.step, arrays, about)
 
 
-def advice(config: RunConfig, directory: RunDirectory, checkpoints: CheckpointStore) -> str:
+def advice(config: RunConfig, directory: RunDirectory, checkpoints: Checkpoints) -> str:
     """Name the last good checkpoint, and the options that help."""
     good = [path for path in checkpoints.last(config.keep_checkpoints) if _is_good(path)]
     last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"

@@ -15,7 +15,7 @@ from minitf.config.options import check_fields
 from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
-from minitf.system.progress import clock
+from minitf.system.process import clock
 
 __all__ = ["TrainState"]
 

@@ -14,14 +14,14 @@ import numpy as np
 from autograd.devices import get_backend
 from autograd.fast import cpu_kernels, set_precision
 from minitf.config import RunConfig
-from minitf.config.device_settings import check_precision
+from minitf.config.run_config import check_precision
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
-from minitf.system.plugins import load_or_none, registered
+from minitf.system.environment import load_or_none, registered
 
 __all__ = ["LearnedModel", "load_learned", "with_precision"]
 

@@ -22,8 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an 
 from autograd import random
 from autograd.devices import get_backend
 from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group
-from minitf.parallel.nccl import NcclGroup
+from minitf.parallel.group import Group, NcclGroup
 from minitf.training.optim import batch_loss
 from train_step import prepared
 from workload import add_arguments

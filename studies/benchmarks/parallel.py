@@ -31,8 +31,7 @@ from minitf.data.prepared import PreparedCorpus
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group
-from minitf.parallel.joining import join
+from minitf.parallel.group import Group, join
 from minitf.parallel.launch import job
 from minitf.system.process import set_up_device
 from minitf.training.data_parallel import share_of_update

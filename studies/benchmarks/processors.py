@@ -20,7 +20,7 @@ import numpy as np
 
 from minitf.app import commands
 from minitf.storage import checkpoints
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.runs import ENGLISH, call, write_corpus

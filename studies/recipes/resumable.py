@@ -17,10 +17,14 @@ sys.path.insert(0, str(ROOT))  # also without an installation
 
 from autograd.fast import available_cores  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
-from minitf.storage.log import read_log  # noqa: E402
-from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
+from minitf.storage.run_directory import (  # noqa: E402
+    CHECKPOINTS_NAME,
+    CONFIG_NAME,
+    LOG_NAME,
+    read_log,
+)
+from minitf.system.files import atomic_write  # noqa: E402
 from minitf.system.process import say  # noqa: E402
-from minitf.system.writing import atomic_write  # noqa: E402
 
 
 def train_all(runs: Mapping[Path, list[str]], jobs: int = 1, *, in_order: bool = True) -> Iterator[Path]:

@@ -59,8 +59,7 @@ from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.model.counting import parameter_count
-from minitf.storage.log import read_log
-from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
+from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config, read_log
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.process import run_command, say
 from studies.benchmarks.side_by_side import machine

@@ -10,8 +10,7 @@ import numpy as np
 import resumable  # first: it finds minitf without an installation
 
 from minitf.data.text import read_lines
-from minitf.storage.log import read_log
-from minitf.storage.run_directory import HYPOTHESES_NAME, LOG_NAME
+from minitf.storage.run_directory import HYPOTHESES_NAME, LOG_NAME, read_log
 
 EXAMPLES, SEED = 10, 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from autograd.devices import get_backend
 from autograd.engine import Op
 from minitf.errors import UserError
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 from tests.cases import cases_for
 from tests.cases.checks import Case
 from tests.cases.layers import LAYERS

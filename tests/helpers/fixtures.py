@@ -12,8 +12,7 @@ from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding import lines
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.checkpoints import with_prefix
+from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import LockedRun
 from tests.helpers.runs import Ground, prepared_ground
 
@@ -49,7 +48,7 @@ def make_run(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: Vocabula
         path = tmp_path_factory.mktemp("runs") / "run"
         with LockedRun.create(path, config) as run:
             vocabulary.save(run.path / vocabulary.file_name)
-            store = CheckpointStore(run.checkpoints_path, keep=max(1, len(steps)))
+            store = Checkpoints(run.checkpoints_path, keep=max(1, len(steps)))
             for step in steps:
                 model = Transformer(sized(config.model, vocabulary), seed=step, dtype=config.dtype)
                 weights = {name: parameter.data for name, parameter in model.named_parameters().items()}

@@ -13,7 +13,7 @@ import numpy as np
 
 from minitf.config import PRESETS
 from minitf.errors import UserError
-from minitf.parallel.joining import join
+from minitf.parallel.group import join
 from minitf.system.process import run_command
 from minitf.training import data_parallel
 from minitf.training.data_parallel import DataParallel

@@ -26,8 +26,7 @@ from typing import Any, NoReturn
 
 from minitf.app import train
 from minitf.storage import checkpoints
-from minitf.storage.log import read_log
-from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME
+from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME, read_log
 from minitf.system.process import run_command
 from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 

@@ -25,7 +25,7 @@ from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
 from minitf.training.optim import Adam, batch_loss
-from minitf.translation.attention_weights import attention_weights
+from minitf.translation.forced_decoding import attention_weights
 from tests.cases import all_cases
 from tests.cases.checks import Case, check_case
 from tests.emulation.cupy_stand_in import installed

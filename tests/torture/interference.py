@@ -12,8 +12,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from minitf.storage import log
-from minitf.system import writing
+from minitf.storage import run_directory
+from minitf.system import files
 from tests.helpers.runs import Ground, call, check, start_or_resume
 
 OPERATIONS = ("open", "fsync", "chmod", "rename", "replace", "unlink", "mkdir", "rmdir")
@@ -53,12 +53,14 @@ def interfere(at: int, deed: Deed, for_good: bool = False) -> Iterator[int]:
         truncate = wrapped(io.FileIO.truncate)
 
     def counted_open(path: Any, mode: str, buffering: int = -1, **text: Any) -> Any:
+        if "opener" in text:  # to read, by os.open
+            return open(path, mode, buffering, **text)
         raw = wrapped(Raw)(path, mode.replace("b", ""))
         if buffering == 0:
             return raw
         return io.TextIOWrapper(io.BufferedWriter(raw), **text) if text else io.BufferedWriter(raw)
 
-    for module in (writing, log):
+    for module in (files, run_directory):
         module.open = counted_open  # type: ignore[attr-defined]
     return numbers
 

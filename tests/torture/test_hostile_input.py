@@ -20,15 +20,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minitf.app import translate
-from minitf.app.translate_text import StdinLines
+from minitf.app.translate import StdinLines
 from minitf.config import PRESETS
 from minitf.data.prepared import PreparedCorpus, prepare
 from minitf.data.text import lines_of, normalise, read_lines, read_pairs
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
-from minitf.storage import checkpoint_store, checkpoints
-from minitf.storage.log import RunLog, read_log
-from minitf.storage.run_directory import load_config, save_config
+from minitf.storage import checkpoints
+from minitf.storage.run_directory import RunLog, load_config, read_log, save_config
 from minitf.system.process import run_command
 from minitf.training.state import TrainState
 from minitf.translation.translator import Translator
@@ -237,7 +236,7 @@ def forge(whole, changes, data):
 @hostile(st.data(), times=8)
 def test_a_damaged_or_forged_checkpoint_gives_what_was_saved_or_is_refused(folder, data):
     path = folder / "step-00000001.safetensors"
-    checkpoint_store.save(path, ARRAYS, TrainState(step=1).to_plain())
+    checkpoints.save(path, ARRAYS, TrainState(step=1).to_plain())
     whole = path.read_bytes()
     content = data.draw(damaged(whole) | st.binary(max_size=300) | forged(whole))
     path.write_bytes(content)

@@ -19,7 +19,7 @@ import pytest
 from autograd import random as dropout_masks
 from autograd.fast import set_threads
 from minitf.data.batches import Batches
-from minitf.storage.log import RunLog
+from minitf.storage.run_directory import RunLog
 from minitf.training.optim import Adam
 from tests.helpers.runs import LostError, call, check, start_or_resume
 from tests.torture.interference import count_operations, die, die_halfway, interfere, kill_and_resume

@@ -23,7 +23,7 @@ from minitf.config.options import without_none
 from minitf.config.presets import NAMED
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minitf.errors import UserError, nearest, shortened
-from minitf.system.files import os_errors_explained, read_small_file
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write, os_errors_explained, read_small_file
 
 GIVEN = Path(__file__).parent / "given"
 FILES = ("engine", "ops", "model", "train", "search")

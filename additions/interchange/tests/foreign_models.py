@@ -61,13 +61,12 @@ def logits_of(
 
 def write_run(learned: LearnedModel, folder: Path) -> Path:
     """An ordinary run directory of a model."""
-    from minitf.storage.checkpoint_store import CheckpointStore
-    from minitf.storage.checkpoints import with_prefix
+    from minitf.storage.checkpoints import Checkpoints, with_prefix
     from minitf.storage.run_directory import LockedRun
 
     with LockedRun.create(folder, learned.config) as run:
         learned.vocabulary.save(folder / "vocabulary.json")
-        CheckpointStore(run.checkpoints_path, keep=1).save(0, with_prefix("model.", learned.weights), {})
+        Checkpoints(run.checkpoints_path, keep=1).save(0, with_prefix("model.", learned.weights), {})
     return folder
 
 

@@ -49,7 +49,7 @@ def test_an_interrupted_import_leaves_nothing_and_can_be_repeated(tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("additions.interchange.conversion.CheckpointStore", interrupted)
+        patched.setattr("additions.interchange.conversion.Checkpoints", interrupted)
         with pytest.raises(KeyboardInterrupt):
             import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

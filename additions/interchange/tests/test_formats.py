@@ -12,7 +12,7 @@ from additions.interchange.tests.foreign_models import SOURCE, TARGET, learned_m
 from minitf import Translator
 from minitf.config.model import BOS
 from minitf.errors import UserError
-from minitf.translation.attention_weights import attention_weights
+from minitf.translation.forced_decoding import attention_weights
 
 pretrained = pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
 OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}

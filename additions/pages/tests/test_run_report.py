@@ -12,8 +12,7 @@ from additions.pages import run_page
 from additions.pages.commands import report as program
 from additions.pages.run_page import RunReport
 from additions.pages.tests.pages import CONFIG, records
-from minitf.storage.log import RunLog
-from minitf.storage.run_directory import LockedRun
+from minitf.storage.run_directory import LockedRun, RunLog
 from minitf.system.process import run_command
 from minitf.training.optim import batch_loss
 from tests.helpers.patching import patch_everywhere

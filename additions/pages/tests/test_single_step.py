@@ -18,8 +18,7 @@ from autograd import random
 from minitf.app.train import main as train
 from minitf.errors import UserError
 from minitf.run.start import start
-from minitf.storage.checkpoint_store import save
-from minitf.storage.checkpoints import load
+from minitf.storage.checkpoints import load, save
 from minitf.system.process import run_command
 from minitf.training.optim import Adam, batch_loss, learning_rate, squared_norm
 from minitf.training.run import SingleProcess

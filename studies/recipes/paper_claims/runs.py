@@ -24,7 +24,7 @@ from minitf.corpora.built_in import built_in_corpus, split, write_corpus
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.system.process import say
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled

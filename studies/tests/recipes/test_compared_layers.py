@@ -8,7 +8,7 @@ from minitf.config import TransformerConfig
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import EncoderLayer
-from minitf.translation.attention_weights import attention_weights
+from minitf.translation.forced_decoding import attention_weights
 from studies.tests.load_recipes import load_recipe
 from tests.helpers.small_model import model_with
 

@@ -19,8 +19,7 @@ from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.checkpoints import load
+from minitf.storage.checkpoints import Checkpoints, load
 from minitf.storage.run_directory import RunDirectory, load_config
 from minitf.system.process import run_command
 from minitf.training import loop
@@ -139,7 +138,7 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert all(float(row[4]) > 1 for row in rows)
     for row in rows:
         run = RunDirectory.open(tmp_path / "out" / "seed-0" / row[0])
-        store = CheckpointStore(run.checkpoints_path)
+        store = Checkpoints(run.checkpoints_path)
         _, best = load(store.best_path(store.steps("best")[-1]))
         assert row[4] == f"{perplexity(best['valid_loss']):.2f}"
         translated = Translator.load(run.path, weights="best", warn=lambda message: None).translate(

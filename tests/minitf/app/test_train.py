@@ -20,8 +20,7 @@ from minitf.config import presets
 from minitf.run import start
 from minitf.run import texts as run_texts
 from minitf.storage import checkpoints
-from minitf.storage.log import read_log
-from minitf.storage.run_directory import load_config
+from minitf.storage.run_directory import load_config, read_log
 from minitf.system.process import run_command
 from minitf.training import optim, validation
 from minitf.training.optim import Adam

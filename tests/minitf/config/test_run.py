@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
-from minitf.config.device_settings import parse_devices
+from minitf.config.run_config import parse_devices
 from minitf.errors import UserError
 
 ROOT = Path(__file__).parents[3]

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitf.app.translate_text import READ_BYTES, StdinLines
+from minitf.app.translate import READ_BYTES, StdinLines
 from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 
 # Everything that some other notion of a line would cut at, or that a careless reader would drop.
 ODD_CHARACTERS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\0\x01\ufeff\u200b\u00a0\u0301\u05d0\u202e😀👩‍👩‍👧\t ▁"

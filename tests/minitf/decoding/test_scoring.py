@@ -7,7 +7,7 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.greedy import greedy_search, score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.inference import InferenceTransformer
-from minitf.translation.attention_weights import alignments, attention_weights
+from minitf.translation.forced_decoding import alignments, attention_weights
 from tests.helpers.small_model import model_with, sources
 
 pytestmark = pytest.mark.heavy

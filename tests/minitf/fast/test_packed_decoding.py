@@ -14,7 +14,7 @@ from minitf.fast.inference import InferenceTransformer
 from minitf.model.layers import Embedding, Linear
 from minitf.model.transformer import Transformer
 from minitf.run.packing import pack_run
-from minitf.storage import checkpoint_store, checkpoints
+from minitf.storage import checkpoints
 from minitf.storage.checkpoints import CheckpointError
 from minitf.translation.translator import Translator
 from tests.helpers.small_model import SMALL, model_with, sources
@@ -190,6 +190,6 @@ def test_a_run_packed_in_8_bits_translates_as_the_run_to_the_bit(tiny_run, tmp_p
 @pytest.mark.parametrize(("shape", "rows"), [((3, 2), 2), ((3, 2, 1), 3), ((3,), 3), ((), ())])
 def test_factors_that_do_not_fit_are_refused(tmp_path, shape, rows):
     arrays = {"model.w": np.ones(shape, np.int8), "model.w.factors": np.ones(rows, np.float32)}
-    checkpoint_store.save(tmp_path / "step-00000001.safetensors", arrays, {})
+    checkpoints.save(tmp_path / "step-00000001.safetensors", arrays, {})
     with pytest.raises(CheckpointError, match=r"model\.w in .* is of type int8, which has no mean"):
         checkpoints.average([tmp_path / "step-00000001.safetensors"])

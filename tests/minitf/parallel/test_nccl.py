@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.parallel.group import Group, ParallelError
-from minitf.parallel.nccl import NCCL_TYPES, NcclGroup
+from minitf.parallel.group import NCCL_TYPES, Group, NcclGroup, ParallelError
 
 
 class Control(Group):

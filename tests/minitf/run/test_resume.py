@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from minitf.app.translate import main as translate
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.log import read_log
-from minitf.storage.run_directory import load_config
+from minitf.storage.checkpoints import Checkpoints
+from minitf.storage.run_directory import load_config, read_log
 from minitf.system.process import run_command
 from tests.helpers.runs import call
 
@@ -59,4 +58,4 @@ def test_it_is_resumed(old_run, capfd):
     assert last["valid_loss"] == pytest.approx(5.928118537454044, rel=1e-5)
     assert last["gradient_norm"] == pytest.approx(1.1003472037789912, rel=1e-4)
     assert last["bleu"] == pytest.approx(0.8881070404629651, rel=1e-6)
-    assert CheckpointStore(old_run / "checkpoints").steps() == [9]
+    assert Checkpoints(old_run / "checkpoints").steps() == [9]

@@ -16,12 +16,12 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from minitf.errors import UserError
-from minitf.storage.checkpoint_store import BLOCK_BYTES, save
 from minitf.storage.checkpoints import (
     CheckpointError,
     DamagedCheckpointError,
     load,
     read_state,
+    save,
 )
 
 STATE = {"step": 3, "tokens": 12345678901234567890, "place": [1, None, {"file": "ü", "x": 0.1}], "done": False}
@@ -70,14 +70,6 @@ def test_round_trip_of_every_type_and_layout(tmp_path_factory, arrays, transpose
     assert_same(load(path)[0], arrays)
 
 
-def test_tensors_of_many_blocks(tmp_path):
-    rng = np.random.default_rng(1)
-    sizes = [BLOCK_BYTES // 4 + k for k in (-1, 0, 1)] + [3 * BLOCK_BYTES // 4 + 5]
-    arrays = {f"t{size}": rng.normal(size=size).astype(np.float32) for size in sizes}
-    save(tmp_path / "a", arrays, {})
-    assert_same(load(tmp_path / "a")[0], arrays)
-
-
 def test_other_libraries_read_the_files(tmp_path):
     save(tmp_path / "a", small_arrays(), STATE)
     assert_same(load_file(tmp_path / "a"), small_arrays())
@@ -121,7 +113,7 @@ def test_a_prefix_is_taken_off_and_only_its_tensors_are_read(tmp_path):
 
 def test_memory(tmp_path):
     """Saving takes no copy of the tensors; loading takes one."""
-    size = 8 * BLOCK_BYTES
+    size = 2**23
     arrays = {f"{group}.{i}": np.ones(size // 4, np.float32) for group in ("model", "optimizer") for i in range(2)}
     peaks = {}
     for name, act in {
@@ -133,9 +125,9 @@ def test_memory(tmp_path):
         act()
         peaks[name] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peaks["save"] < 2 * BLOCK_BYTES
-    assert 4 * size <= peaks["load"] < 4 * size + 2 * BLOCK_BYTES
-    assert 2 * size <= peaks["prefix"] < 2 * size + 2 * BLOCK_BYTES
+    assert peaks["save"] < 2**21
+    assert 4 * size <= peaks["load"] < 4 * size + 2**21
+    assert 2 * size <= peaks["prefix"] < 2 * size + 2**21
 
 
 @pytest.mark.parametrize(
@@ -228,44 +220,19 @@ def test_the_forger_makes_files_that_are_read(tmp_path):
     [
         (b"", "a header of 0 bytes is impossible"),
         (struct.pack("<Q", 2**64 - 1) + b"{}" * 100, "impossible in a file of 208 bytes"),
-        (struct.pack("<Q", 10**9) + b"{}" * 100, "impossible in a file"),
         (struct.pack("<Q", 2) + b"{}" + bytes(300), "a header of 2 bytes is impossible"),
         (struct.pack("<Q", 200) + b"{" * 200, "does not begin like a checkpoint"),
         (forged({"a": tensor("F128")}, bytes(8)), "unknown variant `F128`"),
         (forged({"a": tensor("BF16", (4,))}, bytes(8)), "a is of type BF16, which a checkpoint cannot hold"),
-        (forged({"a": tensor(["F32"])}, bytes(8)), "invalid type: sequence"),
-        (forged({"a": tensor(offsets=(0, 4))}, bytes(4)), "invalid shape, data type, or offset for tensor"),
-        (forged({"a": tensor(offsets=(0, 16))}, bytes(16)), "invalid shape, data type, or offset for tensor"),
         (forged({"a": tensor(offsets=(0, 8))}, bytes(9)), "file not fully covered"),
-        (forged({"a": tensor(offsets=(0, 8))}, bytes(7)), "file not fully covered"),
         (forged({"a": tensor(), "b": tensor()}, bytes(8)), "invalid offset for tensor"),  # overlap
-        (forged({"a": tensor(), "b": tensor(offsets=(4, 12))}, bytes(12)), "invalid offset for tensor `b`"),
-        (forged({"a": tensor(), "b": tensor(offsets=(12, 20))}, bytes(20)), "invalid offset for tensor `b`"),  # hole
-        (forged({"a": tensor(offsets=(2**62, 2**62 + 8))}, bytes(8)), "invalid offset for tensor `a`"),
-        (forged({"a": tensor(offsets=(8, 0))}, bytes(8)), "invalid offset for tensor `a`"),
-        (forged({"a": tensor(offsets=(-8, 0))}, bytes(8)), "integer `-8`, expected usize"),
-        (forged({"a": tensor(offsets=(0, 8, 8))}, bytes(8), "0" * 64), "expected 2 elements"),
-        (forged({"a": tensor(offsets=(0.0, 8.0))}, bytes(8), "0" * 64), "floating point `0.0`, expected usize"),
-        (forged({"a": tensor(shape=(-2, -1))}, bytes(8)), "integer `-2`, expected usize"),
-        (forged({"a": tensor(shape=(True, 2))}, bytes(8)), "boolean `true`, expected usize"),
         (forged({"a": tensor(shape=(2**62, 2**62, 0), offsets=(0, 0))}), "overflow computing buffer size"),
         (forged({"a": tensor(shape=(2**50,), offsets=(0, 2**52))}, b"", "0" * 64), "file not fully covered"),
         (forged({"a": tensor(shape=(1,) * 99, offsets=(0, 4))}, bytes(4)), "maximum supported dimension"),
-        (forged('"tensors_sha256":"","state":"{}"},"a":[]}'), "invalid length 0"),
         (forged({"a": tensor()}, bytes(8), "0" * 64), "bytes of a have changed"),
-        (forged({"a": tensor()}, bytes(8), "0" * 63), "one checksum for each tensor"),
-        (forged({"a": tensor()}, bytes(8), 5), "integer `5`, expected a string"),
-        (forged(EMPTY + ',"a":1,"a":2}'), "invalid JSON in header"),
         (forged(EMPTY + ',"__metadata__":{}}'), "duplicate field `__metadata__`"),
-        (forged(EMPTY), "EOF while parsing"),
-        (forged(EMPTY + "}}"), "trailing characters"),
-        (forged(EMPTY + ',"a":NaN}'), "expected value"),
         (forged(EMPTY + ',"a":' + "[" * 300_000), "recursion limit exceeded"),
-        (forged(EMPTY + ',"a":' + "9" * 5000 + "}"), "number out of range"),
-        (forged('"tensors_sha256":""}}'), "it is not an object"),
-        (forged('"tensors_sha256":"","state":{}}}'), "invalid type: map, expected a string"),
         (forged('"tensors_sha256":"","state":"[1]"}}'), "it is not an object"),
-        (forged('"tensors_sha256":"","state":"{"}}'), "Expecting property name"),
         (forged('"tensors_sha256":"","state":' + json.dumps("[" * 300_000) + "}}"), "nested too deeply"),
     ],
 )

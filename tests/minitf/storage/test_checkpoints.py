@@ -5,13 +5,15 @@ import os
 import numpy as np
 import pytest
 
-from minitf.storage.checkpoint_store import CheckpointStore, load_latest, save
 from minitf.storage.checkpoints import (
     CheckpointError,
+    Checkpoints,
     DamagedCheckpointError,
     Reader,
     average,
     load,
+    load_latest,
+    save,
     with_prefix,
 )
 
@@ -24,7 +26,7 @@ def arrays_of(step):
 
 
 def filled(folder, steps, keep=9):
-    store = CheckpointStore(folder, keep=keep)
+    store = Checkpoints(folder, keep=keep)
     for step in steps:
         store.save(step, arrays_of(step), {"step": step})
     return store
@@ -50,7 +52,7 @@ def no_warning(message):
 def test_saved_and_loaded(tmp_path):
     store = filled(tmp_path / "a" / "checkpoints", [5, 10])
     assert store.path(5).name == "step-00000005.safetensors"
-    arrays, state = load(CheckpointStore(store.folder).path(5))
+    arrays, state = load(Checkpoints(store.folder).path(5))
     assert state == {"step": 5}
     assert {name: array.tobytes() for name, array in arrays.items()} == {
         name: array.tobytes() for name, array in arrays_of(5).items()
@@ -86,7 +88,7 @@ def saved(store, step, on_schedule):
 
 def test_what_was_saved_in_passing_goes_and_is_not_counted(tmp_path):
     """A run stopped at 27 and 33 keeps, by 40, what a run that was not stopped keeps."""
-    store = CheckpointStore(tmp_path, keep=2)
+    store = Checkpoints(tmp_path, keep=2)
     assert saved(store, 10, True) == [10]
     assert saved(store, 20, True) == [10, 20]
     assert saved(store, 27, False) == [20, 27]  # it is the newest: it may be all that a stopped run has
@@ -104,9 +106,9 @@ def test_damage_to_an_old_one_does_not_stop_the_saving(tmp_path):
 
 def test_what_a_killed_process_did_not_come_to_delete_goes_on_opening(tmp_path):
     filled(tmp_path, [1, 2, 3, 4], keep=4)
-    load_latest(CheckpointStore(tmp_path), no_warning)
-    assert CheckpointStore(tmp_path).steps() == [1, 2, 3, 4]  # a reader deletes nothing
-    store = CheckpointStore(tmp_path, keep=2)
+    load_latest(Checkpoints(tmp_path), no_warning)
+    assert Checkpoints(tmp_path).steps() == [1, 2, 3, 4]  # a reader deletes nothing
+    store = Checkpoints(tmp_path, keep=2)
     assert store.steps() == [1, 2, 3, 4]  # and nothing goes before the newest is known to be good
     load_latest(store, no_warning)
     assert store.steps() == [3, 4]
@@ -139,14 +141,14 @@ def test_nothing_is_deleted_before_the_new_one_is_safe(tmp_path, monkeypatch):
 
 def test_a_store_for_reading_changes_nothing(tmp_path):
     folder = tmp_path / "none"
-    reader = CheckpointStore(folder)
+    reader = Checkpoints(folder)
     assert (reader.steps(), load_latest(reader, no_warning), reader.last(5)) == ([], None, [])
     assert not folder.exists()
     filled(folder, [1, 2])
     (folder / ".step-00000003.safetensors.0123abcd.partial").write_text("a process is writing this")
     flip(reader.path(2))
     before = sorted(os.listdir(folder))
-    assert load_latest(CheckpointStore(folder), lambda message: None)[1] == {"step": 1}
+    assert load_latest(Checkpoints(folder), lambda message: None)[1] == {"step": 1}
     assert sorted(os.listdir(folder)) == before
     with pytest.raises(ValueError, match="opened for reading"):
         reader.save(3, {}, {})
@@ -155,14 +157,14 @@ def test_a_store_for_reading_changes_nothing(tmp_path):
 @pytest.mark.parametrize("keep", [0, -1])
 def test_keeping_nothing_is_refused(tmp_path, keep):
     with pytest.raises(ValueError, match="would delete every checkpoint"):
-        CheckpointStore(tmp_path, keep=keep)
+        Checkpoints(tmp_path, keep=keep)
 
 
 def test_a_step_that_is_not_there(tmp_path):
     with pytest.raises(CheckpointError, match=r"no checkpoint of step 3; there are: 1, 2$"):
         filled(tmp_path, [1, 2]).existing(3)
     with pytest.raises(CheckpointError, match=r"there are: none$"):
-        CheckpointStore(tmp_path / "empty").existing(3)
+        Checkpoints(tmp_path / "empty").existing(3)
 
 
 # ---- Found again ----

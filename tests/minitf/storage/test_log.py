@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.storage.log import MAX_LINE_BYTES, RunLog, read_log
+from minitf.storage.run_directory import MAX_LINE_BYTES, RunLog, read_log
 
 
 def no_warning(message):

@@ -10,7 +10,7 @@ import termios
 
 import pytest
 
-from minitf.system.progress import Progress, clock
+from minitf.system.process import Progress, clock
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def seen_on_terminal(program, columns, rows=24):
 
 
 LINE = f"""
-from minitf.system.progress import Progress
+from minitf.system.process import Progress
 with Progress(4, 1) as progress:
     progress.step(0.5, 75, {RECORD!r})
     progress.update({RECORD!r}, 75)
@@ -86,7 +86,7 @@ def test_a_line_on_a_terminal_is_drawn_again_and_fits(columns):
 TALKING = """
 import os, sys
 from minitf.system.process import say
-from minitf.system.progress import Progress
+from minitf.system.process import Progress
 with Progress(3, 0) as progress:
     for i in range(3):
         progress.step(0, 1, dict.fromkeys(["loss", "perplexity", "target_tokens_per_s", "learning_rate"], 1.0))

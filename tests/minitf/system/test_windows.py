@@ -153,8 +153,8 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
 def test_a_log_that_is_cut_and_a_folder_that_is_cleaned(windows):
     code = """
 from pathlib import Path
-from minitf.storage.log import RunLog, read_log
-from minitf.system.writing import atomic_write, locked, remove_leftovers
+from minitf.storage.run_directory import RunLog, read_log
+from minitf.system.files import atomic_write, locked, remove_leftovers
 
 with RunLog(Path("log")) as log:
     log.append({"step": 1})

@@ -18,7 +18,7 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.system import files
-from minitf.system.writing import atomic_write, locked, new_folder, remove_leftovers
+from minitf.system.files import atomic_write, locked, new_folder, remove_leftovers
 from tests.helpers.patching import record_flushes
 
 SYSTEM = Path(files.__file__).parent
@@ -141,7 +141,7 @@ def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path):
     path.write_bytes(b"old")
     program = f"""
 import os, signal, pathlib
-from minitf.system.writing import atomic_write
+from minitf.system.files import atomic_write
 os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with atomic_write(pathlib.Path({str(path)!r})) as file:
     file.write(b"new")
@@ -298,7 +298,7 @@ def test_what_was_renamed_is_not_deleted_after_a_later_error(tmp_path, monkeypat
         raise OSError(5, "Input/output error")
 
     deleted = []
-    monkeypatch.setattr("minitf.system.writing.sync_folder", fail)
+    monkeypatch.setattr("minitf.system.files.sync_folder", fail)
     monkeypatch.setattr(shutil, "rmtree", lambda path, **_: deleted.append(path))
     with pytest.raises(UserError, match=r"cannot create the folder .*new: Input/output error"):
         make_new(tmp_path / "new")
@@ -328,7 +328,7 @@ def test_a_lock_is_held_by_one_and_free_again_after_a_kill(tmp_path):
     program = f"""
 import os, signal, time
 from pathlib import Path
-from minitf.system.writing import locked
+from minitf.system.files import locked
 with locked(Path({str(tmp_path / "lock")!r})):
     print("held", flush=True)
     time.sleep(60)

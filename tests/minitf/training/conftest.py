@@ -8,8 +8,8 @@ from additions.interchange.piece_vocabulary import PieceVocabulary
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoint_store import CheckpointStore
-from minitf.storage.log import RunLog
+from minitf.storage.checkpoints import Checkpoints
+from minitf.storage.run_directory import RunLog
 from minitf.training.optim import Adam
 from minitf.training.run import Run, SingleProcess, Texts, TrainingData
 from minitf.training.state import TrainState
@@ -34,7 +34,7 @@ def run(tmp_path):
             moving_average=None,
             state=TrainState(vocabulary="w", valid_corpus="v"),
             directory=SimpleNamespace(path=tmp_path, vocabulary_path=tmp_path / "vocabulary.model"),
-            checkpoints=CheckpointStore(tmp_path / "checkpoints", keep=5),
+            checkpoints=Checkpoints(tmp_path / "checkpoints", keep=5),
             log=log,
             process=SingleProcess(CONFIG),
         )

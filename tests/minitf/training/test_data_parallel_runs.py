@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitf.storage import checkpoints
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.jobs import mpi, python
 from tests.helpers.marks import parametrize_some

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.system.process import StopRequest
 from minitf.training.loop import log_interval, train
 from minitf.training.state import Clock, Interval

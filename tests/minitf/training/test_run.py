@@ -7,7 +7,7 @@ import pytest
 
 from minitf.errors import UserError
 from minitf.run.start import restore
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.training.run import TrainingError, advice, save
 from minitf.training.state import TrainState
 from tests.helpers.jobs import python

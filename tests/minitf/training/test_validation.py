@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minitf.storage.log import read_log
+from minitf.storage.run_directory import read_log
 from minitf.training import validation
 from minitf.training.state import out_of_patience
 from minitf.training.validation import mean_nll, owes_validation, validate

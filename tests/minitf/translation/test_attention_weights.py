@@ -10,7 +10,7 @@ from autograd.ops.nn import ScaledDotProductAttention
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD
 from minitf.model.transformer import Transformer
-from minitf.translation.attention_weights import AttentionWeights, attention_weights
+from minitf.translation.forced_decoding import AttentionWeights, attention_weights
 
 LAYERS, HEADS = 3, 2
 SOURCE = np.array([[7, 8, 9, 10, EOS], [11, 12, EOS, PAD, PAD]])

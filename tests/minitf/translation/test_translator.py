@@ -23,10 +23,10 @@ from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
-from minitf.storage.checkpoint_store import CheckpointStore
+from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.training.validation import validation_bleu
-from minitf.translation.attention_weights import Alignment
+from minitf.translation.forced_decoding import Alignment
 from minitf.translation.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
@@ -349,7 +349,7 @@ def test_threads_may_share_a_translator(tiny_run):
 
 
 def weights_of(run, step):
-    return checkpoints.load(CheckpointStore(RunDirectory.open(run).checkpoints_path).existing(step), "model.")[0]
+    return checkpoints.load(Checkpoints(RunDirectory.open(run).checkpoints_path).existing(step), "model.")[0]
 
 
 def loaded_weights(translator):
