@@ -103,6 +103,7 @@ class Op:
     """Every plain op of this package by name, so that tests can check that each one is covered."""
 
     is_plain: ClassVar[bool] = False
+    moves: ClassVar[bool] = False  # True if the gradient is that of the output in another shape, with no sum
     _keeps: ClassVar[dict[tuple[bool, ...], _Kept]]  # what `places_read` says, by `needs_gradient`
 
     forward: Any  # a static function or a method
@@ -184,10 +185,9 @@ class Op:
         if not self.is_plain:
             return self.results_of(self.backward(*g_outputs))
         y, *inputs = self.saved
-        for i, spec in enumerate(input_specs):
-            if inputs[i] is None:
-                inputs[i] = spec
-        g_outputs = [g.astype(np.float32) if g.dtype.itemsize == 2 else g for g in g_outputs]  # sums may be beyond half
+        inputs = [spec if a is None else a for a, spec in zip(inputs, input_specs, strict=True)]
+        if not self.moves:  # sums may be beyond half
+            g_outputs = [g.astype(np.float32) if g.dtype.itemsize == 2 else g for g in g_outputs]
         if self._several:
             g, y = tuple(g_outputs), self.output_specs
         else:

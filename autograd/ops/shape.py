@@ -18,7 +18,7 @@ from autograd.tensor import Tensor, TensorLike, attach, number, tensors
 class Reshape(Op):
     """y = the elements of x, in the same order, in another shape"""
 
-    flops = moves_only
+    flops, moves = moves_only, True
 
     @staticmethod
     def forward(xp, x, *, shape):
@@ -37,7 +37,7 @@ def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
 class Transpose(Op):
     """y[i, j, …] = x[…] with the axes in the order `axes`"""
 
-    flops = moves_only
+    flops, moves = moves_only, True
 
     @staticmethod
     def forward(xp, x, *, axes):
@@ -56,7 +56,7 @@ def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
 class SwapAxes(Op):
     """y = x with two axes exchanged"""
 
-    flops = moves_only
+    flops, moves = moves_only, True
 
     @staticmethod
     def forward(xp, x, *, axis1, axis2):

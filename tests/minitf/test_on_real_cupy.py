@@ -133,7 +133,7 @@ def step(*flags: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "most"),
     [
-        ((), 300),
+        ((), 340),
         (("--graphs",), 4),
         (("--graphs", "--processes"), 22),
     ],
