@@ -25,6 +25,7 @@ def contestants(config: str, peers: dict[str, str], jemalloc: Path | None, steps
     if "pytorch" in peers:
         step = [peers["pytorch"], str(HERE / "peers" / "torch_transformer.py"), "train", *size, *runs]
         found.append(Contestant("PyTorch eager", step))
+        found.append(Contestant("PyTorch compiled", [*step, "--compile"]))  # needs a C++ compiler
         if jemalloc is not None:
             found.append(Contestant("PyTorch eager, jemalloc", step, {"LD_PRELOAD": str(jemalloc)}))
         found.append(Contestant("PyTorch bf16 autocast", [*step, "--amp", "bf16"]))
