@@ -18,7 +18,7 @@ from minitf.system.environment import sum_left_to_right
 from minitf.system.files import parse_json
 
 WIDTH, HEIGHT = 640, 250  # of a chart, in its own units
-LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 28
+LEFT, RIGHT, TOP, BOTTOM = 84, 12, 12, 28
 LOG_SPAN = 12  # ratio of the largest to the smallest value from which a scale may be logarithmic
 MOST_POINTS = 400  # of a curve: more than one per two pixels cannot be seen
 MOST_GROUPS = 2**14  # of a series: an even number

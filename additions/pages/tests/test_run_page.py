@@ -148,7 +148,7 @@ def test_pointing_at_a_curve_reads_all_of_them(opened, screenshots):
     opened.hover('[data-chart="0"] svg')  # its middle
     readings = opened.run(READINGS)
     step, rest = readings[0].removeprefix("step ").split(": ")
-    assert int(step) == pytest.approx(600 * (320 - 68) / (640 - 68 - 12), abs=3)
+    assert int(step) == pytest.approx(600 * (320 - 84) / (640 - 84 - 12), abs=3)
     assert rest.startswith(f"training {8 * 260**-0.2:.4g} (step 260), validation ")
     assert f"training {3000 / 260:.4g} (step 260), validation {2500 / 300:.4g} (step 300)" in readings[1]
     assert "validation 15 (step 300)" in readings[2]

@@ -3,7 +3,7 @@
 // The charts are drawn in Python; this shows the values under the pointer, in all charts at once.
 const charts = data("charts");
 const sections = [...document.querySelectorAll(".chart")].filter((each) => each.querySelector("svg"));
-const [LEFT, RIGHT, WIDTH, TOP, FLOOR] = [68, 12, 640, 12, 222]; // as in learning_curves.py
+const [LEFT, RIGHT, WIDTH, TOP, FLOOR] = [84, 12, 640, 12, 222]; // as in learning_curves.py
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 function lastStep(section) {
