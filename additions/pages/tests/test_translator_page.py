@@ -53,16 +53,16 @@ MODELS = {
         *("@model.share_embeddings=source-target", "@model.scale_embeddings=false", "--model.heads", "1"),
     ],
     "pre-norm, as the preset laptop": ["--model.norm", "pre"],
-    "learned positions": [*FEWER, "--model.norm", "pre", "--model.positions", "learned", "@model.activation=gelu"],
+    "learned positions": [*FEWER, "--model.norm", "pre", "@model.positions=learned", "@model.activation=gelu"],
     "as Marian's": [
         *FEWER,
         *("@model.activation=silu", "@model.decoder_start=zero", "@model.output_bias=true"),
-        *("--model.positions", "sinusoidal-concatenated", "@model.share_embeddings=none"),
+        *("@model.positions=sinusoidal-concatenated", "@model.share_embeddings=none"),
     ],
     "as fairseq's": [
         *FEWER,
         *("@model.decoder_start=eos", "@model.first_position=2", "@model.embedding_norm=true"),
-        *("--model.positions", "sinusoidal-halves", "@model.source_eos=false"),
+        *("@model.positions=sinusoidal-halves", "@model.source_eos=false"),
     ],
 }
 
