@@ -11,7 +11,8 @@ import numpy as np
 
 from autograd.gradcheck.adapters import from_vjp
 from autograd.gradcheck.compare import Options, gradient_error
-from autograd.gradcheck.diagnosis import Evidence, likely_cause
+from autograd.gradcheck.diagnosis import likely_cause
+from autograd.gradcheck.evidence import Evidence
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
 from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope
 

@@ -1,0 +1,255 @@
+"""Mistakes that leave a wrong factor or term: numbers, sizes of axes, functions of the inputs and of the output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from autograd.gradcheck.evidence import Array, Evidence, Guess, listed, ratio_of
+
+NICE = (1, 2, 1 / 2, 3, 1 / 3, 4, 1 / 4, -1, -2, -1 / 2)  # factors beside a function of the values
+MANY = 80  # functions of inputs and output of which pairs are not tried
+
+
+# ---- Numbers ----
+
+
+def constant_factor(e: Evidence) -> Iterator[Guess]:
+    """Every value is the right one times a number."""
+    ratio = ratio_of(e.analytic, e.numerical)
+    if ratio:
+        yield Guess(_about_factor(ratio, e), ratio * e.numerical)
+
+
+def _about_factor(ratio: float, e: Evidence) -> str:
+    if math.isclose(ratio, -1, rel_tol=1e-6):
+        return "the sign is wrong: every value is minus the right one"
+    causes = []
+    if math.isclose(ratio, 2, rel_tol=1e-3):
+        causes.append("a term is counted twice, or a factor 1/2 is missing")
+    if math.isclose(ratio, 0.5, rel_tol=1e-3):
+        causes.append("a factor 2 is missing, or one of two equal terms (a value used twice gets two gradients)")
+    causes += _causes_of_ratio(ratio, e)
+    for whole, what in ((ratio, "a sum where a mean is meant"), (1 / ratio, "a mean where a sum is meant")):
+        if not causes and whole > 2.5 and abs(whole - round(whole)) < 1e-3:
+            causes.append(f"a constant factor is wrong, or {what}, over {whole:.0f} samples, outputs or classes")
+    if abs(ratio - 1) < 1e-3:
+        causes.append(f"differs by {abs(ratio - 1):.0e} of the value: an approximation in one of the passes")
+    factor = f"1 {ratio - 1:+.0e}" if abs(ratio - 1) < 1e-3 else f"{ratio:.4g}"
+    return f"every value is {factor} times the right one: {'; or '.join(causes) or 'a constant factor is wrong'}"
+
+
+def two_factors(e: Evidence) -> Iterator[Guess]:
+    """Some values are right, and all others the right ones times one number."""
+    a, n = e.analytic, e.numerical
+    some = ~e.zero(n)
+    right = abs(a - n) <= 1e-3 * abs(e.off).max(initial=0)
+    wrong = some & ~right
+    ratio = ratio_of(a[wrong], n[wrong])
+    if right[some].any() and wrong.sum() > 1 and ratio:
+        causes = ["counted twice"] if np.isclose(ratio, 2) else ["the sign is wrong"] if np.isclose(ratio, -1) else []
+        causes += _causes_of_ratio(ratio, e)
+        text = f"some values are right, all others are {ratio:.4g} times the right ones"
+        yield Guess(f"{text}: {'; or '.join(causes)}" if causes else text, np.where(wrong, ratio * n, n))
+
+
+def own_factors(e: Evidence) -> Iterator[Guess]:
+    """The derivatives of each output, or by each element, are the right ones times a factor of its own."""
+    whole = [
+        "of each output are the right ones times a factor of its own: the incoming gradient is multiplied by a wrong "
+        "value (the slope of an activation at another value than in the forward pass, a mask) before the rest",
+        "by each element are the right ones times a factor of its own: what backward multiplies by last is wrong",
+    ]
+    for text, a, n in ((whole[0], e.analytic, e.numerical), (whole[1], e.analytic.T, e.numerical.T)):
+        if ((~e.zero(n)).sum(axis=1) > 1).sum() > 1:
+            squares = (n * n).sum(axis=1, keepdims=True)
+            model = n * (a * n).sum(axis=1, keepdims=True) / np.where(squares == 0, 1, squares)
+            yield Guess(f"the derivatives {text}", model if text == whole[0] else model.T)
+
+
+def some_elements(e: Evidence) -> Iterator[Guess]:
+    """The derivatives of one number by some elements are right."""
+    wrong = (abs(e.off) > 1e-3 * abs(e.off).max(initial=0)).any(axis=0)
+    if len(e.analytic) == 1 and not wrong.all():
+        yield Guess(
+            f"only the derivatives by the elements {listed(wrong)} of the input are wrong, those by all others are "
+            "right: the mistake is in a term or a factor that only these have"
+        )
+
+
+def _causes_of_ratio(ratio: float, e: Evidence) -> list[str]:
+    """Explanations of a factor by the sizes of axes: means and sums, their counts, and the scale 1/√d of attention."""
+    sizes = list(_sizes(e))
+    whole, near = [], []
+    for size, where in sizes:
+        whole += [
+            (1 / size, f"a mean where a sum is meant (1/{size}, {where})"),
+            (size, f"a sum where a mean is meant, or a sum taken twice ({size}, {where})"),
+        ]
+        near += [
+            (size / (size - 1), f"divided by n - 1 where n is meant (n = {size}, {where})"),
+            ((size - 1) / size, f"divided by n where n - 1 is meant (n = {size}, {where})"),
+        ]
+        if size != 4:  # √4 is a size itself
+            near += [
+                (math.sqrt(size), f"a factor 1/√{size} is missing ({where})"),
+                (1 / math.sqrt(size), f"a factor √{size} is missing ({where})"),
+            ]
+    for (size, where), (other, elsewhere) in ((one, two) for one in sizes for two in sizes if one != two):
+        near.append((size / other, f"divided by {other} ({elsewhere}) where {size} is meant ({where})"))
+    causes = [text for value, text in whole if math.isclose(ratio, value, rel_tol=1e-3)]
+    return causes[:2] or [text for value, text in near if math.isclose(ratio, value, rel_tol=1e-4)][:3]
+
+
+def _sizes(e: Evidence) -> Iterator[tuple[int, str]]:
+    """Yield the possible divisors of a mean: sizes of axes, of whole arrays and of all axes but one, each once."""
+    seen = {0, 1}
+    for what, shape in (("input", e.input_shape), ("output", e.output_shape)):
+        total = math.prod(shape)
+        sizes = [(size, f"the size of axis {axis} of the {what}") for axis, size in enumerate(shape)]
+        sizes.append((total, f"the number of elements of the {what}"))
+        if total and len(shape) > 2:
+            sizes += [(total // size, f"the elements of the {what} per index of axis {k}")
+                      for k, size in enumerate(shape)]  # fmt: skip
+        for size, where in sizes:
+            if size not in seen:
+                seen.add(size)
+                yield size, where
+
+
+# ---- Functions of the values ----
+
+
+def factor_of_values(e: Evidence) -> Iterator[Guess]:
+    """Every value is the right one times a power, or a simple function, of an input or of the output."""
+    a, n = e.both
+    some = ~e.zero(n)
+    ratio = np.divide(a, n, out=np.ones_like(a), where=some)
+    if len(np.unique(ratio[some].round(9))) < 3 or not e.zero(a[~some]).all():
+        return
+    for name, values in _candidates(e):
+        for sign in (1, -1):
+            with np.errstate(all="ignore"):
+                model = np.where(some, n / values if sign == 1 else n * values, 0)
+                if np.isfinite(model).all():
+                    nice = _nearest(NICE, ratio_of(a, model))
+                    yield Guess(_about_values(name if nice == 1 else f"{nice**-sign:g} · {name}", sign), nice * model)
+
+
+def _nearest(numbers: tuple[float, ...], ratio: float) -> float:
+    return min(numbers, key=lambda number: abs(number - ratio))
+
+
+def _about_values(name: str, sign: int) -> str:
+    if " / " in name and " · " not in name:
+        one, other = name.split(" / ")[:: -1 if sign == 1 else 1]
+        return (
+            f"every value is {one} / {other} times the right one: {one} and {other} are confused, or a factor is "
+            f"missing{_legend(name)}"
+        )
+    times = name if sign == -1 else f"1 / ({name})" if " · " in name else f"1 / {name}"
+    verb = "is missing" if sign == 1 else "is too many"
+    return f"every value is {times} times the right one: a factor {name} {verb}{_legend(name)}"
+
+
+def term_of_values(e: Evidence) -> Iterator[Guess]:
+    """A simple term is added to every value, missing from it, or has a wrong constant factor."""
+    _, n = e.both
+    off = e.off.reshape(n.shape)
+    if off.size > 2:
+        yield Guess(
+            "the same number is added to every derivative: a mean or a sum of the incoming gradient gets into the "
+            "result",
+            n + off.flat[0],
+        )
+    some = ~e.zero(off)
+    different = len(np.unique(off[some].round(9)))
+    if different < 3:
+        return
+    for name, values in _candidates(e):
+        term = np.where(some, values, 0)
+        if np.isfinite(term).all():
+            times = ratio_of(off, term)
+            how = f"has a wrong constant factor, {abs(times):.4g} too {'small' if times < 0 else 'large'}"
+            if abs(abs(times) - 1) < 1e-3:
+                times, how = np.sign(times), "is missing" if times < 0 else "is too many"
+            if how.startswith("is") or different > 8:  # a free factor fits a few numbers by chance
+                yield Guess(f"a term {name} {how}{_legend(name)}", n + times * term)
+
+
+def _legend(name: str) -> str:
+    return " (x is the input, y the output)" if {"x", "y"} & {*name} and "input" not in name else ""
+
+
+def _candidates(e: Evidence) -> Iterator[tuple[str, Array]]:
+    """Simple functions of inputs and output, and products of two, that broadcast against the Jacobian."""
+    found = [made for name, values in e.arrays.items() for made in _simple(e, name, values)]
+    with np.errstate(all="ignore"):
+        for simple in ([made for made in found if "(" not in made[0]], found):
+            yield from simple
+            for (name, values), (other, others) in combinations(simple, 2) if len(simple) < MANY else ():
+                yield f"{name} · {other}", values * others
+                yield f"{name} / {other}", values / others
+
+
+def _simple(e: Evidence, name: str, values: Array) -> Iterator[tuple[str, Array]]:
+    """Functions of one array, as a factor that depends on the output's or on the input's element."""
+    for shape, lead, trail in ((e.output_shape, 0, len(e.input_shape)), (e.input_shape, len(e.output_shape), 0)):
+        try:
+            array = np.broadcast_to(values, shape)
+        except ValueError:
+            continue
+        if not np.isfinite(array).all():
+            continue
+        array = array.reshape((1,) * lead + shape + (1,) * trail)
+        with np.errstate(all="ignore"):
+            yield name, array
+            yield f"{name}²", array**2
+            yield f"(1 - {name})", 1 - array
+            yield f"(1 + {name})", 1 + array
+            yield f"exp({name})", np.exp(array)
+            yield f"log({name})", np.log(array)
+            yield f"√{name}", np.sqrt(array)
+
+
+# ---- Parameters of a likelihood or a loss ----
+
+
+def by_logarithm(e: Evidence) -> Iterator[Guess]:
+    """Some derivatives are those by log x, or those by x in place of log x."""
+    off = ~e.zero(e.off).all(axis=0)
+    if e.at is None or (len(e.analytic) > 1 and off.all()):
+        return
+    x = e.at.reshape(-1)
+    with np.errstate(all="ignore"):
+        for factor, how in ((x, "logarithm"), (1 / x, "exponential")):
+            model = np.where(off, e.numerical * factor, e.numerical)
+            if np.isfinite(model).all() and (abs(factor[off] - 1) > 1e-3).all():
+                yield Guess(
+                    f"the derivative by element {listed(off, 5)} is one by the {how} of this element: a parameter that "
+                    "is transformed?",
+                    model,
+                )
+
+
+def factor_beside_decay(e: Evidence) -> Iterator[Guess]:
+    """The derivatives are a factor times the right ones, but for a multiple of the input: that of a weight decay."""
+    if e.at is None or len(e.analytic) != 1 or e.at.size < 4 or not np.isfinite(e.at).all():
+        return
+    a, n, x = e.analytic[0], e.numerical[0], e.at.reshape(-1)
+    with np.errstate(all="ignore"):
+        ratios, counts = np.unique((a / n)[~e.zero(n)].round(4), return_counts=True)
+    fitted = np.linalg.lstsq(np.array([n, x]).T, a, rcond=None)[0][0]
+    for ratio in (fitted, *ratios[counts > 1]):  # the decay may be of all elements, or of some
+        factor = _nearest((*NICE, *range(5, 100)), ratio)
+        some = ~e.zero(a - factor * n)
+        decay = ratio_of((a - factor * n)[some], x[some])
+        yield Guess(
+            f"the derivatives are {factor:g} times the right ones, but for {decay:.3g} times the element, as "
+            "of a weight decay that has another factor: a sum where a mean is meant (over outputs, samples), or a "
+            "factor is missing",
+            factor * n + np.where(some, decay * x, 0),
+        )
