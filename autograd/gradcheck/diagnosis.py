@@ -95,11 +95,14 @@ def of_something_else(e: Evidence) -> Iterator[Guess]:
         "the sign is wrong for some elements, all magnitudes are right: is a factor sign(x), or abs, misplaced?",
         np.copysign(n, a),
     )
-    if n.shape[1] > 1:
-        total = np.broadcast_to(n.sum(axis=1, keepdims=True), n.shape)
-        early = "a sum over the elements of the input, or over the data, is taken too early"
-        yield Guess(f"each derivative is the sum of all of them: {early}", total)
-        yield Guess(f"each derivative is the mean of all of them: {early}", total / n.shape[1])
+    wrong = ~e.zero(e.off).all(axis=0)
+    total = n[:, wrong].sum(axis=1, keepdims=True)
+    for model, which in ((total, "sum"), (total / max(1, wrong.sum()), "mean")) if wrong.sum() > 1 else ():
+        yield Guess(
+            f"each derivative is the {which} of all of them: a sum over the elements of the input, or over the data, "
+            "is taken too early",
+            np.where(wrong, model, n),
+        )
     if e.output_shape == e.input_shape and len(a) > 1 and n.any():
         residual = "as by a residual connection x + f(x)"
         yield Guess(
