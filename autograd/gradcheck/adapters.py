@@ -12,7 +12,6 @@ gradcheck(from_vjp(softplus, softplus_vjp), x)
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -103,8 +102,16 @@ def from_vjp(function: Function, vjp: Function) -> Function:
         `lambda g, x: g * slope(x)`; for a function of one number as its result, `lambda g, x: g * gradient(x)`.
 
     Positional inputs may be Tensors, arrays or any other values, which are passed on as they are.
+
+    Raises: TypeError if the names of vjp's parameters say that the gradient is the last
     """
-    _check_order(function, vjp)
+    code = getattr(vjp, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    if len(names) > 1 and names[-1] in GRADIENT_NAMES and names[0] not in GRADIENT_NAMES:
+        raise TypeError(
+            f"vjp is called with the incoming gradient first, and its parameters are ({', '.join(names)}): write "
+            f"vjp({', '.join([names[-1], *names[:-1]])})"
+        )
 
     class FromVjp(Wrapped):
         def value(self, inputs: Sequence[Any]) -> Any:
@@ -117,68 +124,46 @@ def from_vjp(function: Function, vjp: Function) -> Function:
     return _callable(FromVjp, function)
 
 
-def _check_order(function: Function, vjp: Function) -> None:
-    """Raises: TypeError if the names of vjp's parameters say that the gradient is the last"""
-    names, inputs = _parameters(vjp), _parameters(function)
-    if len(names) < 2 or names[0] in GRADIENT_NAMES or names[1:] == inputs:
-        return
-    if names[:-1] == inputs or (names[-1] in GRADIENT_NAMES and names[-1] not in inputs):
-        raise TypeError(
-            f"vjp is called with the incoming gradient first, and its parameters are ({', '.join(names)}): write "
-            f"vjp({', '.join([names[-1], *names[:-1]])})"
-        )
-
-
-def _parameters(function: Function) -> list[str]:
-    """Return the names of positional parameters without a default; none for a callable without a signature."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
-
-
 def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | None = None) -> Function:
     """Return a function of Tensors, from a layer that returns its output and the function that goes back through it.
 
     layer(*inputs): returns (output, backprop).  backprop(g) returns the gradient by the input, for several inputs a
         tuple of them.  The forward pass runs once for each point that the gradient is asked at.
     params: parameters that `gradcheck` also differentiates by, as if they were further inputs: by name, three functions
-        (get, set, gradient), of which gradient() returns what the last backprop found, or added to what it found
-        before; or a pair of dicts that the layer uses, of values and of gradients by name.  The values are set for each
-        call and back after it; the gradients are left behind.
+        (get, set, gradient), or a pair of dicts that the layer uses, of values and of gradients by name.  The values
+        are set for each call and back after it.  gradient() returns what the last backprop found; an array that
+        backprop adds to is set to 0 before it.
     """
     if isinstance(params, tuple):
         kept, gradients = params
-        params = {
-            name: (partial(kept.get, name), partial(kept.__setitem__, name), partial(gradients.get, name))
-            for name in kept
-        }
-    parameters = [_Parameter(*three) for three in (params or {}).values()]
+        params = {name: (partial(kept.get, name), partial(kept.__setitem__, name), partial(gradients.get, name))
+                  for name in kept}  # fmt: skip
+    parameters = {name: _Parameter(*three) for name, three in (params or {}).items()}
+
+    def with_values(values: Sequence[Array], call: Function) -> Any:
+        before = [p.get() for p in parameters.values()]
+        try:
+            for parameter, value in zip(parameters.values(), values, strict=True):
+                parameter.set(value)
+            return call()
+        finally:
+            for parameter, value in zip(parameters.values(), before, strict=True):
+                parameter.set(value)
 
     class FromPair(Wrapped):
         def value(self, inputs: Sequence[Any]) -> Any:
-            given, values = inputs[: len(inputs) - len(parameters)], inputs[len(inputs) - len(parameters) :]
-            self.run = partial(_with_values, parameters, values, lambda: layer(*given))
-            output, self.backprop = self.run()
+            count = len(inputs) - len(parameters)
+            output, self.backprop = with_values(inputs[count:], lambda: layer(*inputs[:count]))
             return output
 
         def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-            g = gs if self.several else gs[0]
             values = inputs[len(inputs) - len(parameters) :]
-            if any(parameter.adds_up is None for parameter in parameters):
-                found = [[p.read() for p in parameters]]
-                for _ in range(2):
-                    _with_values(parameters, values, lambda: self.run()[1](g))
-                    found.append([p.read() for p in parameters])
-                for parameter, *three in zip(parameters, *found, strict=True):
-                    parameter.adds_up = _adds_up(*three)
-            before = [p.start() for p in parameters]
-            back = _with_values(parameters, values, lambda: self.backprop(g))
+            for parameter in parameters.values():
+                parameter.clear()
+            back = with_values(values, lambda: self.backprop(gs if self.several else gs[0]))
             back = back if isinstance(back, (tuple, list)) else (back,)
-            found = [p.read() - start for p, start in zip(parameters, before, strict=True)]
-            return (*back, *[g if np.shape(g) else np.full(np.shape(v), g) for g, v in zip(found, values, strict=True)])
+            found = [p.read(np.shape(value)) for p, value in zip(parameters.values(), values, strict=True)]
+            return (*back, *found)
 
     FromPair.__name__ = FromPair.__qualname__ = getattr(layer, "__name__", type(layer).__name__).strip("<>")
     call = _callable(FromPair, layer)
@@ -186,55 +171,37 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
         return call
 
     def wrapped(*inputs: Any) -> Any:
-        return call(*inputs, *[p.value() for p in parameters])
+        return call(*inputs, *[p.value() for p in parameters.values()])
 
-    wrapped.with_parameters = call, {name: p.value() for name, p in zip(params or {}, parameters, strict=True)}  # type: ignore[attr-defined]
+    wrapped.with_parameters = call, {name: p.value() for name, p in parameters.items()}  # type: ignore[attr-defined]
     return wrapped
 
 
 @dataclass
 class _Parameter:
-    """A parameter of a layer; adds_up: whether its gradient is added to that of the passes before, None if unknown."""
-
     get: Function
     set: Function
     gradient: Function
-    adds_up: bool | None = None
 
     def value(self) -> Array:
         return np.array(self.get(), dtype=np.float64)
 
-    def read(self) -> Any:
-        """The gradient, copied; 0 before the first pass."""
+    def read(self, shape: tuple[int, ...]) -> Array:
+        """The gradient, copied; zeros before the first pass."""
         try:
             found = self.gradient()
         except (KeyError, AttributeError):
             found = None
-        return 0.0 if found is None else np.array(found)
+        return np.zeros(shape) if found is None else np.array(found)
 
-    def start(self) -> Any:
-        """Return the gradient before a pass: 0 if it can be cleared."""
-        if self.adds_up and isinstance(found := self.gradient(), np.ndarray) and found.flags.writeable:
+    def clear(self) -> None:
+        try:
+            found = self.gradient()
+        except (KeyError, AttributeError):
+            return
+        own = isinstance(found, np.ndarray) and not np.shares_memory(found, np.asarray(self.get()))
+        if own and found.flags.writeable:
             found[...] = 0
-        return self.read() if self.adds_up else 0.0
-
-
-def _with_values(parameters: Sequence[_Parameter], values: Sequence[Array], call: Function) -> Any:
-    before = [p.get() for p in parameters]
-    try:
-        for parameter, value in zip(parameters, values, strict=True):
-            parameter.set(value)
-        return call()
-    finally:
-        for parameter, value in zip(parameters, before, strict=True):
-            parameter.set(value)
-
-
-def _adds_up(start: Any, once: Any, twice: Any) -> bool:
-    """Whether a gradient that was read before, after one and after two equal passes is the sum over passes."""
-    return np.shape(once) == np.shape(twice) and bool(
-        np.any(once != twice) and np.allclose(twice - once, once - start, rtol=1e-4, atol=1e-6)
-    )
 
 
 # ---- PyTorch ----

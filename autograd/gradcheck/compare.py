@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from autograd.gradcheck.elsewhere import Allowed, check_elsewhere
 from autograd.gradcheck.function import CheckedFunction
 from autograd.gradcheck.jacobians import Comparison
 from autograd.gradcheck.numerical import Reference, measure_rounding
-from autograd.gradcheck.other_inputs import check_other_inputs
 from autograd.gradcheck.variations import (
     check_float32,
     check_frozen,
     check_layouts,
     check_multiples,
-    check_points,
     check_precision,
     check_side_effects,
+    check_two_graphs,
     check_zero,
 )
 
+TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 MODES = ("auto", "central", "complex")
 
 
@@ -31,11 +33,10 @@ MODES = ("auto", "central", "complex")
 class Options:
     """Options of `gradcheck`: the numerical derivatives, and the checks to add or omit.
 
-    mode: "complex", Im f(x + i eps) / eps, with eps=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that
-        accept complex numbers; "central", (f(x + eps) - f(x - eps)) / 2 eps, with eps=1e-6, atol=1e-7, rtol=1e-6 and
-        the known error of the difference; "auto", complex steps with atol=rtol=1e-9 where they work, and central
-        differences otherwise, with the reason in the error message and in the output of `verbose`.
-    eps: the step; default: that of the mode.
+    mode: "complex", Im f(x + ih) / h, with h=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that
+        accept complex numbers; "central", (f(x + t) - f(x - t)) / 2t, with a step t that fits the function, atol=1e-7,
+        rtol=1e-6 and the known error of the difference; "auto", complex steps with atol=rtol=1e-9 where they work, and
+        central differences otherwise, with the reason in the error message and in the output of `verbose`.
     seed: seed of the random weights and directions, which are never all 1, because a softmax without gradient would
         pass.
     elsewhere: False to call func only at the inputs.  By default, the gradients are also compared with differences at
@@ -51,11 +52,10 @@ class Options:
         elsewhere=False.
     verbose: True to print the kind of numerical derivatives and the largest error.
 
-    Raises: ValueError for an unknown mode or a step that is not positive
+    Raises: ValueError for an unknown mode
     """
 
     mode: str = "auto"
-    eps: float | None = None
     seed: int = 0
     elsewhere: bool = True
     layouts: bool = True
@@ -66,8 +66,6 @@ class Options:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"mode={self.mode!r} is not one of {', '.join(map(repr, MODES))}")
-        if self.eps is not None and not self.eps > 0:
-            raise ValueError(f"eps={self.eps}: eps must be positive")
 
 
 def gradient_error(
@@ -89,7 +87,7 @@ def gradient_error(
         raise ValueError(f"atol={atol}, rtol={rtol}: tolerances must be at least 0")
     if precision not in ("float64", "float32"):
         raise ValueError(f"precision={precision!r} is not one of 'float64', 'float32'")
-    with CheckedFunction(func, inputs, precision=precision, eps=options.eps) as function:
+    with CheckedFunction(func, inputs, precision=precision) as function:
         rng = np.random.default_rng(options.seed)
         weights, right = check_side_effects(function, rng)
         function.warn_of_others(function.call())
@@ -103,12 +101,13 @@ def gradient_error(
         check_frozen(function, weights, right, rng)
         if options.layouts:
             check_layouts(function, weights, right, rng)
+        usual = float(np.where(np.isfinite(function.middle), abs(function.middle), 0).sum())
         if options.elsewhere:
-            check_points(function, weights, right, rng, atol or 0.0, rtol or 0.0)
-        if options.elsewhere and options.shapes:
-            check_other_inputs(function, rng, atol or 0.0, rtol or 0.0)
+            both = partial(check_two_graphs, function, weights, right)
+            allowed = Allowed(atol or 0.0, rtol or 0.0, usual)
+            check_elsewhere(function, weights, rng, allowed, options.shapes, [both] * TWO_GRAPHS)
         if options.float32 or (options.float32 is None and options.elsewhere and not function.narrow):
-            check_float32(function, weights, rng, required=bool(options.float32))
+            check_float32(function, weights, rng, usual, required=bool(options.float32))
     if options.verbose:
         print(f"gradients right: compared with {reference}, largest error {error:.0e}")
     return error

@@ -97,7 +97,7 @@ def of_something_else(e: Evidence) -> Iterator[Guess]:
     )
     wrong = ~e.zero(e.off).all(axis=0)
     total = n[:, wrong].sum(axis=1, keepdims=True)
-    for model, which in ((total, "sum"), (total / max(1, wrong.sum()), "mean")) if wrong.sum() > 1 else ():
+    for model, which in ((total, "sum"), (total / max(1, wrong.sum()), "mean")) if not e.zero(total).all() else ():
         yield Guess(
             f"each derivative is the {which} of all of them: a sum over the elements of the input, or over the data, "
             "is taken too early",

@@ -19,20 +19,15 @@ from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, sl
 Array = np.ndarray
 Function = Callable[..., Any]
 
+HERE = Options(mode="central", elsewhere=False, layouts=False, float32=False)  # at the points that are given, alone
 SHOWN = 40  # points of an element-wise function that a likely cause is looked for in
 TANGENT_NAMES = {"v", "dx", "t", "tangent", "tangents", "direction", "u", "x_dot", "xdot", "dot"}
 
 
 def check_derivatives(
-    f: Function,
-    gradient: Function,
-    hessian: Function | None = None,
-    *,
-    at: Any,
-    atol: float | None = None,
-    rtol: float | None = None,
-    precision: str = "float64",
-) -> bool:
+    f: Function, gradient: Function, hessian: Function | None = None, *, at: Any, atol: float | None = None,
+    rtol: float | None = None, precision: str = "float64",
+) -> bool:  # fmt: skip
     """Check the gradient of a scalar function, and its Hessian, at one point: ∇f by f, ∇²f by ∇f.
 
     f: maps an array to a number, as a log-likelihood or a loss does; gradient: to an array of the same shape, as a
@@ -45,11 +40,7 @@ def check_derivatives(
     Raises: as `gradcheck`
     """
     point = _floats(at)
-    options = Options(mode="central", elsewhere=False, layouts=False, float32=False)
-
-    def check(function: Function, vjp: Function, what: str) -> None:
-        _named(what, gradient_error, from_vjp(function, vjp), [point], atol=atol, rtol=rtol, precision=precision,
-               options=options)  # fmt: skip
+    given = {"atol": atol, "rtol": rtol, "precision": precision}
 
     def number(x: Array) -> Array:
         value = np.asarray(f(x))
@@ -60,27 +51,20 @@ def check_derivatives(
     def slopes(x: Array) -> Array:
         return _shaped(gradient(x), x.shape, "gradient")
 
-    check(number, lambda g, x: g * slopes(x), "")
+    def rows(g: Array, x: Array) -> Array:
+        assert hessian is not None
+        return (g.reshape(-1) @ _shaped(hessian(x), (x.size, x.size), "hessian")).reshape(x.shape)
+
+    _check("", number, lambda g, x: g * slopes(x), [point], given)
     if hessian is not None:
-
-        def rows(g: Array, x: Array) -> Array:
-            second = _shaped(hessian(x), (x.size, x.size), "hessian")
-            return (g.reshape(-1) @ second).reshape(x.shape)
-
-        check(slopes, rows, "the Hessian, compared with derivatives of the gradient, which is right: ")
+        _check("the Hessian, compared with derivatives of the gradient, which is right: ", slopes, rows, [point], given)
     return True
 
 
 def check_elementwise(
-    f: Function,
-    df: Function,
-    d2f: Function | None = None,
-    *,
-    at: Any,
-    atol: float | None = None,
-    rtol: float | None = None,
-    precision: str = "float64",
-) -> bool:
+    f: Function, df: Function, d2f: Function | None = None, *, at: Any, atol: float | None = None,
+    rtol: float | None = None, precision: str = "float64",
+) -> bool:  # fmt: skip
     """Check the derivative of an element-wise function, and its second derivative, at many points at once.
 
     f, df, d2f: map an array to one of the same shape, as a link, a kernel, a density or a special function does
@@ -101,15 +85,9 @@ def check_elementwise(
 
 
 def check_jvp(
-    f: Function,
-    jvp: Function,
-    x: Any,
-    *,
-    vjp: Function | None = None,
-    atol: float | None = None,
-    rtol: float | None = None,
-    precision: str = "float64",
-) -> bool:
+    f: Function, jvp: Function, x: Any, *, vjp: Function | None = None, atol: float | None = None,
+    rtol: float | None = None, precision: str = "float64",
+) -> bool:  # fmt: skip
     """Check a derivative by forward mode against differences, and the vjp of the same function, if there is one.
 
     f: as for `from_vjp`, with one output
@@ -125,14 +103,15 @@ def check_jvp(
     """
     several = isinstance(x, (tuple, list)) and all(isinstance(part, np.ndarray) for part in x)
     inputs = [_floats(part) for part in x] if several else [_floats(x)]
-    given: dict[str, Any] = {"atol": atol, "rtol": rtol, "precision": precision}
-    given["options"] = Options(mode="central", elsewhere=False, layouts=False, float32=False)
-    names = list(inspect.signature(jvp).parameters) if _has_signature(jvp) else []
-    last = not (names and names[0] in TANGENT_NAMES)
+    given = {"atol": atol, "rtol": rtol, "precision": precision}
+    try:
+        v_first = next(iter(inspect.signature(jvp).parameters), "") in TANGENT_NAMES
+    except (TypeError, ValueError):  # a callable without a signature
+        v_first = False
 
     def along(point: Sequence[Array], v: Sequence[Array]) -> Array:
         pair = (tuple(point), tuple(v)) if several else (point[0], v[0])
-        return np.asarray(jvp(*pair) if last else jvp(*pair[::-1]))
+        return np.asarray(jvp(*pair[::-1]) if v_first else jvp(*pair))
 
     def columns(g: Array, *point: Array) -> tuple[Array, ...]:
         """The vjp that the jvp stands for: g · (J e) for each unit vector e."""
@@ -145,23 +124,27 @@ def check_jvp(
                 zeros[k][index] = 0
         return tuple(found)
 
-    _named("the derivative by forward mode: ", gradient_error, from_vjp(f, columns), inputs, **given)
-    _check_linear(along, inputs, precision)
+    _check("the derivative by forward mode: ", f, columns, inputs, given)
+    rng, point = np.random.default_rng(0), [part.astype(precision) for part in inputs]
+    one, other = ([rng.standard_normal(part.shape).astype(precision) for part in inputs] for _ in range(2))
+    both = along(point, [2 * a + b for a, b in zip(one, other, strict=True)])
+    sums = 2 * along(point, one) + along(point, other)
+    if not np.allclose(both, sums, rtol=1e-3 if precision == "float32" else 1e-7, atol=1e-4 * abs(sums).max(initial=0)):
+        raise GradcheckError(
+            "the derivative by forward mode is not linear in the direction: jvp(x, 2u + v) is not 2 jvp(x, u) + "
+            "jvp(x, v)"
+        )
     if vjp is not None:
-        _named("reverse mode disagrees with forward mode, which is right: ", gradient_error, from_vjp(f, vjp), inputs,
-               **given)  # fmt: skip
+        _check("reverse mode disagrees with forward mode, which is right: ", f, vjp, inputs, given)
     return True
 
 
-def _check_linear(along: Function, inputs: Sequence[Array], precision: str) -> None:
-    rng = np.random.default_rng(0)
-    one, other = ([rng.standard_normal(x.shape).astype(precision) for x in inputs] for _ in range(2))
-    inputs = [x.astype(precision) for x in inputs]
-    both = along(inputs, [2 * a + b for a, b in zip(one, other, strict=True)])
-    sums = 2 * along(inputs, one) + along(inputs, other)
-    if not np.allclose(both, sums, rtol=1e-3 if precision == "float32" else 1e-7, atol=1e-4 * abs(sums).max(initial=0)):
-        raise GradcheckError("the derivative by forward mode is not linear in the direction: jvp(x, 2u + v) is not "
-                             "2 jvp(x, u) + jvp(x, v)")  # fmt: skip
+def _check(what: str, f: Function, vjp: Function, inputs: Sequence[Array], given: dict[str, Any]) -> None:
+    """Check a vjp at the inputs alone; the error begins with `what`."""
+    try:
+        gradient_error(from_vjp(f, vjp), inputs, options=HERE, **given)
+    except GradcheckError as error:
+        raise type(error)(f"{what}{error}") from error
 
 
 def _check_slopes(
@@ -171,25 +154,24 @@ def _check_slopes(
         return _shaped(f(x), x.shape, "function")
 
     with CheckedFunction(from_vjp(same_shape, lambda g, x: g), [points], precision=precision) as function:
-        x = function.points[0].reshape(-1)
-        y = np.asarray(same_shape(function.points[0]), float).reshape(-1)
-        analytic = np.asarray(_shaped(df(function.points[0].copy()), points.shape, "derivative"), float).reshape(-1)
         outputs = function.call()
         function.select_outputs(outputs)
-        function.middle = function.vector(outputs)
+        x, y = function.points[0].reshape(-1), function.vector(outputs)
+        function.middle = y
+        analytic = np.asarray(_shaped(df(function.points[0].copy()), points.shape, "derivative"), float).reshape(-1)
         if np.isnan(y).any():
             raise NondifferentiableError(f"{what}the function is NaN at {x[np.isnan(y)][0]:.10g}")
         sizes = np.where((abs(x) > 1) | ((abs(x) < 1e-10) & (x != 0)), abs(x), 1.0)
         found = slope(Line.along(function, np.where(np.isfinite(x), sizes, 0)))
-    finite = np.isfinite(x)
-    values, error = found.value / sizes, np.nan_to_num(found.error / sizes, posinf=np.inf)
+    values, error, left, right = (part / sizes for part in (found.value, found.error, found.left, found.right))
     least = (1e-9 if precision == "float64" else 1e-5) * np.nan_to_num(abs(y), posinf=0) / sizes
     tolerance = 1e-6 if precision == "float64" else 1e-4
     estimate = Estimate(values, error, least if atol is None else atol, tolerance if rtol is None else rtol)
-    wrong = estimate.wrong(analytic) & finite & ~found.kink
+    smooth = np.isfinite(x) & ~found.kink
+    wrong = estimate.wrong(analytic) & smooth
     if wrong.any():
         worst = int(np.argmax(np.where(wrong, np.nan_to_num(abs(analytic - values), nan=np.inf), -1)))
-        some = np.unique([worst, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(~found.kink & finite)[:SHOWN]])
+        some = np.unique([worst, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(smooth)[:SHOWN]])
         evidence = Evidence(
             np.diag(analytic[some]), np.diag(values[some]), some.shape, some.shape, {"x": x[some], "y": y[some]},
             x[some], noise=float(error[some].max()),
@@ -199,19 +181,16 @@ def _check_slopes(
             f"  analytic   {analytic[worst]:.10g}\n  numerical  {values[worst]:.10g}, to ±{error[worst]:.0e}\n"
             f"likely cause: {likely_cause(evidence) or 'no known mistake fits these numbers'}"
         )
-    left, right = found.left / sizes, found.right / sizes
     slack = 1e-2 * np.fmax(abs(left), abs(right))
     between = (analytic >= np.fmin(left, right) - slack) & (analytic <= np.fmax(left, right) + slack)
-    kinks = found.kink & finite & np.isfinite(analytic) & ~between
+    kinks = found.kink & np.isfinite(x) & np.isfinite(analytic) & ~between
     if kinks.any():
         place = int(np.argmax(kinks))
         raise NondifferentiableError(
-            f"{what}the function is not differentiable at x = {x[place]:.10g}: its slope is "
-            f"{left[place]:.6g} to the left and {right[place]:.6g} to the right, and the derivative given "
-            f"{analytic[place]:.6g}; leave this point out"
+            f"{what}the function is not differentiable at x = {x[place]:.10g}: its slope is {left[place]:.6g} to the "
+            f"left and {right[place]:.6g} to the right, and the derivative given {analytic[place]:.6g}; leave it out"
         )
-    known = np.maximum(np.maximum(UNRELIABLE * abs(values), least), 1e-6 * size_of(values))
-    unknown = finite & ~found.kink & ~(error <= known)
+    unknown = smooth & ~(error <= np.fmax(np.fmax(UNRELIABLE * abs(values), least), 1e-6 * size_of(values)))
     if unknown.any():
         warnings.warn(
             f"{what}the derivative is not reliable at {unknown.sum()} points, such as x = {x[unknown][0]:.10g}: "
@@ -219,14 +198,6 @@ def _check_slopes(
             GradcheckWarning,
             stacklevel=3,
         )
-
-
-def _named(what: str, check: Function, *arguments: Any, **keywords: Any) -> None:
-    """Call a check; its error begins with `what`."""
-    try:
-        check(*arguments, **keywords)
-    except GradcheckError as error:
-        raise type(error)(f"{what}{error}") from error
 
 
 def _floats(x: Any) -> Array:
@@ -239,11 +210,3 @@ def _shaped(found: Any, shape: tuple[int, ...], what: str) -> Array:
     if found.size != np.prod(shape, dtype=int):
         raise TypeError(f"the {what} has shape {found.shape}: return one of shape {shape}")
     return found.reshape(shape)
-
-
-def _has_signature(function: Function) -> bool:
-    try:
-        inspect.signature(function)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -70,7 +70,6 @@ class CheckedFunction:
 
     parameter_names: of the last inputs, if messages are to call them so
     precision: "float32" for inputs in float32, and outputs that may be
-    eps: the step of differences, if it is given
 
     Raises: TypeError or ValueError for inputs that cannot be checked, GradcheckError for such outputs
     """
@@ -81,9 +80,8 @@ class CheckedFunction:
         inputs: Any,
         parameter_names: Sequence[str] = (),
         precision: str = "float64",
-        eps: float | None = None,
     ):
-        self.func, self.precision, self.eps = func, precision, eps
+        self.func, self.precision = func, precision
         self.narrow = precision == "float32"
         self.rounding = float(np.finfo(precision).eps)  # of the outputs, relative to their size
         self.arguments = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)

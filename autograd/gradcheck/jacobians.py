@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 
@@ -17,10 +16,7 @@ Array = np.ndarray
 Rng = np.random.Generator
 
 FULL = 20_000  # entries of the largest Jacobian that is computed to explain a failure of the fast check
-SMALL = 1_000  # likewise of one at another point
 SAMPLE = 200  # elements that are compared if it is larger
-SLOPE = 1e-6  # of a slope at another point, what may differ besides what is known of the error of the differences
-FLOOR = 1e-9  # likewise of the outputs: a slope may be what is left of terms that cancel
 
 
 class Comparison:
@@ -167,7 +163,7 @@ class Comparison:
             + (f", to ±{error:.0e}" if error > abs(numerical[row, column]) / 1000 else "")
             + f"\nlikely cause: {cause or 'no known mistake fits these numbers' + _ratios(analytic, numerical)}"
             + (f"\n(numerical: {self.reference})" if self.reference.reason else "")
-            + _about_rounding(function)
+            + about_rounding(function)
         )
 
     def cause(self, i: int, analytic: Array, estimate: Estimate, complete: bool = True) -> str:
@@ -227,7 +223,8 @@ def _ratios(analytic: Array, numerical: Array) -> str:
     return f" (analytic / numerical is between {ratios.min():.4g} and {ratios.max():.4g})"
 
 
-def _about_rounding(function: CheckedFunction) -> str:
+def about_rounding(function: CheckedFunction) -> str:
+    """A line of a message, where the values of the function are coarse."""
     if function.narrow or function.rounding < 1e-11:
         return ""
     return (
@@ -239,112 +236,3 @@ def _about_rounding(function: CheckedFunction) -> str:
 def _error(analytic: Array, numerical: Array) -> float:
     """max |analytic - numerical| / max(1, |numerical|)"""
     return float((abs(analytic - numerical) / np.maximum(1, abs(numerical))).max(initial=0.0))
-
-
-# ---- Elsewhere ----
-
-
-class Elsewhere:
-    """The gradients at another point, or for other inputs, beside slopes along a random direction in all inputs.
-
-    atol, rtol: what a derivative may differ, in addition to what is known of the differences' error
-    usual: Σ |weights · outputs| at the inputs; sizes: of the elements of all inputs, to move them by
-    """
-
-    def __init__(
-        self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], atol: float, rtol: float,
-        usual: float, least: Sequence[float],
-    ):  # fmt: skip
-        self.function, self.gradients = function, gradients
-        self.weights = np.where(np.isfinite(function.middle), weights, 0)
-        self.atol = atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
-        self.rtol = max(SLOPE, rtol, 1000 * function.rounding)
-        self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
-        self.usual, self.sizes = (
-            usual,
-            np.concatenate([_sizes(x, size).reshape(-1) for x, size in zip(function.points, least, strict=True)]),
-        )
-
-    def excess(self, line: Line, direction: Array) -> tuple[float, float, float]:
-        """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
-        terms = np.where(direction == 0, 0, self.gradient * direction)
-        found, _ = quick_slope(line)
-        for known, times in ((True, 25), (False, 3)):
-            analytic, numerical = float(terms.sum()), float(found.value.item())
-            size = abs(numerical) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
-            scale = float(line.scale.item()) + self.usual
-            allowed = (
-                self.rtol * size + self.atol * abs(direction).sum() + max(FLOOR, 10 * self.function.rounding) * scale
-            )
-            off = abs(analytic - numerical) - (allowed + times * float(found.error.item()))
-            if off <= 0:
-                return 0.0, analytic, numerical
-            if known:
-                found = slope(line)
-        error = float(found.error.item())
-        vague = error > max(0.1 * abs(numerical), SLOPE * scale)
-        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and vague):
-            return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
-        return (math.inf if math.isnan(off) else off), analytic, numerical
-
-    def wrong_element(self, rng: Rng) -> tuple[int, int, float, float] | None:
-        """Input, element, and the derivatives by it, if the slope along a random direction in all inputs is wrong.
-
-        None also if no single element is to blame: rounding, or kinks close by, of which those of several outputs may
-        cancel in the weighted sum.
-        """
-        direction = rng.standard_normal(self.sizes.size) * self.sizes
-
-        def badness(part: Array) -> float:
-            return self.excess(Line.along(self.function, part, self.weights), part)[0] if part.any() else 0.0
-
-        if not badness(direction):
-            return None
-        place = narrow_down(direction, badness)
-        i, k = self.function.element_at(place)
-        unit = np.eye(1, direction.size, place)[0]
-        off, analytic, numerical = self.excess(Line.of_element(self.function, i, k, self.weights), unit)
-        if not off:
-            return None
-        each, weights = slope(Line.of_element(self.function, i, k)), self.weights
-        confirmed = np.where(weights == 0, 0, weights * each.value)
-        known = 3 * np.where(weights == 0, 0, abs(weights) * each.error).sum() + self.rtol * abs(confirmed).sum()
-        if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
-            return None
-        return i, k, analytic, numerical
-
-    def report(self, begin: str, found: tuple[int, int, float, float], rng: Rng, general: str = "") -> GradcheckError:
-        """The error about a wrong element; general: what is the likely cause in general."""
-        function, (i, place, analytic, numerical) = self.function, found
-        cause = ""
-        if len(self.weights) * function.points[i].size <= SMALL:
-            comparison = Comparison(function, Reference(function, "central"), self.weights, self.gradients, rng)
-            try:
-                jacobian = function.jacobian()[i]
-                cause = comparison.cause(i, jacobian, comparison.numerical(i, jacobian))
-            except GradcheckError:  # a kink, at another element
-                pass
-        cause = "; and there alone: ".join(filter(None, (cause, general))) or "no known mistake fits these numbers"
-        return GradcheckError(
-            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is "
-            f"{function.points[i].reshape(-1)[place]:.6g} there\n  analytic   {analytic:.10g}\n"
-            f"  numerical  {numerical:.10g}\nlikely cause: {cause}{_about_rounding(function)}"
-        )
-
-    def reaches_unused(self, rng: Rng) -> bool:
-        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
-        for place in rng.permutation(np.flatnonzero(self.gradient))[:8]:
-            line = Line.of_element(self.function, *self.function.element_at(int(place)), self.weights)
-            if (line(0.1)[1] == line.middle).all():
-                return True
-        return False
-
-
-def _sizes(x: Array, least: float) -> Array:
-    finite = np.where(np.isfinite(x), abs(x), 0)
-    return np.where(np.isfinite(x), np.maximum(finite, 0.1 * max(finite.max(initial=0), least) or 1.0), 0)
-
-
-def size_of_outputs(function: CheckedFunction, weights: Array) -> float:
-    """Σ |weights · outputs| at the inputs, without infinite ones."""
-    return float((abs(weights) * np.where(np.isfinite(function.middle), abs(function.middle), 0)).sum())

@@ -77,18 +77,12 @@ class Line:
         """The line along which one element of input i moves."""
         index = np.unravel_index(place, function.points[i].shape)
         value = float(function.points[i][index])
-        line = cls(function, [(i, index, 1.0)], weights, max(1.0, abs(value)) if np.isfinite(value) else 1.0)
-        if function.eps is not None and np.isfinite(value) and value + function.eps == value:
-            raise ValueError(
-                f"eps={function.eps} is lost to rounding beside {function.input_name(i, place)} = {value}; choose a "
-                "larger eps or smaller inputs"
-            )
-        return line
+        return cls(function, [(i, index, 1.0)], weights, max(1.0, abs(value)) if np.isfinite(value) else 1.0)
 
     @property
     def step(self) -> float:
         """The step that is tried first."""
-        return self.function.step * self.size if self.function.eps is None else self.function.eps
+        return self.function.step * self.size
 
     @property
     def least(self) -> float:

@@ -1,13 +1,13 @@
-"""Checks of a backward pass beyond its values: side effects, incoming gradients, frozen inputs, layouts, points.
+"""Checks of a backward pass beyond its values: side effects, incoming gradients, frozen inputs, layouts, float32.
 
 `check_side_effects` comes first; the others compare with the gradients at the inputs, which are known to be right by
-then, or with numerical derivatives.
+then.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,7 @@ from autograd.gradcheck.function import (
     GradcheckError,
     NondifferentiableError,
     arrange,
-    copy_with_layout,
 )
-from autograd.gradcheck.jacobians import Elsewhere, size_of_outputs
 from autograd.gradcheck.numerical import size_of
 from autograd.tensor import Tensor
 
@@ -30,13 +28,6 @@ Rng = np.random.Generator
 
 NOISE = 1e-9  # gradients below this may be rounding errors of 0
 SAME = 1e-7  # of the largest element, what another order of sums may change
-FAR = 1000.0  # beyond what exp takes, for both signs
-UNREACHED = (
-    "a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), numbers that "
-    "overflow, vanish or cancel in backward, or something that backward keeps from the first call"
-)
-HALF_ZERO = "the inputs, about half of them 0"
-TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 ALONE, IN_TURN = 8, 16  # with more inputs, none is left alone; with more, random halves are frozen
 
 
@@ -177,14 +168,14 @@ def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) ->
             function,
             [g / multiple for g in function.gradients(multiple * weights)],
             right,
-            f"the gradient of {{}} is not linear in the incoming gradient: for {multiple:g} times that gradient, "
-            "it is not the same multiple (does backward clip the incoming gradient, take its absolute value, or "
-            "compare it with a threshold?). Divided by that number",
+            f"for {multiple:g} times that gradient, it is not the same multiple (does backward clip the incoming "
+            "gradient, take its absolute value, or compare it with a threshold?). Divided by that number",
+            "is not linear in the incoming gradient:",
         )
 
 
-def _compare(function: CheckedFunction, found: Arrays, right: Arrays, message: str) -> None:
-    """Raises: GradcheckError with `message`, in which {} is the input, if a gradient differs by more than rounding"""
+def _compare(function: CheckedFunction, found: Arrays, right: Arrays, when: str, what: str = "is wrong") -> None:
+    """Raises: GradcheckError if a gradient differs by more than rounding"""
     same = max(SAME, 50 * function.rounding)
     for i, (a, b) in enumerate(zip(found, right, strict=True)):
         with np.errstate(invalid="ignore"):
@@ -193,7 +184,7 @@ def _compare(function: CheckedFunction, found: Arrays, right: Arrays, message: s
         if off.any():
             place = int(np.argmax(off))
             raise GradcheckError(
-                f"{message.format(function.input_name(i))}: at {function.input_name(i, place)} it is "
+                f"the gradient of {function.input_name(i)} {what} {when}: at {function.input_name(i, place)} it is "
                 f"{a.reshape(-1)[place]:.10g} then, and {b.reshape(-1)[place]:.10g} otherwise, which is right"
             )
 
@@ -211,14 +202,13 @@ def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: 
         finally:
             for k in frozen:
                 function.tensors[k].requires_grad = True
-        names = " and ".join(function.input_name(k) for k in sorted(frozen))
         _compare(
             function,
             [b if k in frozen else a for k, (a, b) in enumerate(zip(found, right, strict=True))],
             right,
-            f"the gradient of {{}} is wrong when {names} requires no gradient (requires_grad=False, a frozen "
-            "parameter); does forward save, or backward compute, something different in that case (see "
-            "needs_gradient)?",
+            f"when {' and '.join(map(function.input_name, sorted(frozen)))} requires no gradient "
+            "(requires_grad=False, a frozen parameter); does forward save, or backward compute, something different in "
+            "that case (see needs_gradient)?",
         )
 
 
@@ -235,6 +225,7 @@ def _sets_to_freeze(count: int, rng: Rng) -> list[set[int]]:
 
 # ---- Memory layouts ----
 
+CONTIGUOUS = "does backward assume that arrays are contiguous?"
 LAYOUTS: dict[str, tuple[Sequence[str], str]] = {  # of inputs, taken in turn, and of the incoming gradient
     "inputs and incoming gradients in C order": (["rows"], "rows"),
     "inputs in Fortran order": (["columns"], "rows"),
@@ -257,127 +248,40 @@ def in_layout(a: Array, layout: str) -> Array:
 
 def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng) -> None:
     """Repeat the backward pass with inputs and incoming gradients in other memory layouts."""
-    values = function.evaluate()
     cotangents = function.split(weights)
     done: set[tuple[tuple[int, ...], ...]] = set()
+    same = max(SAME, 50 * function.rounding)
     for what, (layouts, layout_of_cotangents) in LAYOUTS.items():
         points = [in_layout(x, layouts[i % len(layouts)]) for i, x in enumerate(function.points)]
         incoming = [in_layout(c, layout_of_cotangents) for c in cotangents]
         strides = tuple([a.strides for a in (*points, *incoming) if a.size > 1])
-        if strides not in done:
-            done.add(strides)
-            _check_layout(function, points, incoming, values, right, what)
-    _check_repeated_cotangent(function, rng)
+        if strides in done:
+            continue
+        done.add(strides)
+        try:
+            outputs = function.call(points)
+        except (TypeError, ValueError, NotImplementedError, BufferError):
+            continue  # the function refuses this layout, which nobody gave it
+        if not np.allclose(function.vector(outputs), function.middle, rtol=same, atol=same * size_of(function.middle)):
+            raise GradcheckError(f"the function gives other values for {what}; {CONTIGUOUS.replace('backward', 'it')}")
+        _compare(function, function.pull(outputs, incoming), right, f"for {what}; {CONTIGUOUS}")
+    if any(function.output_shapes):
+        numbers = zip(rng.standard_normal(len(function.outputs)), function.output_shapes, strict=True)
+        repeated = [np.broadcast_to(number, shape) for number, shape in numbers]
+        plain = function.pull(function.call(), [np.array(c, order="C") for c in repeated])
+        what = "repeated numbers (strides of 0, read-only), as the sum of the outputs gives"
+        _compare(function, function.pull(function.call(), repeated), plain,
+                 f"for an incoming gradient of {what}; {CONTIGUOUS}")  # fmt: skip
 
 
-def _check_layout(
-    function: CheckedFunction, points: Arrays, incoming: Arrays, values: Array, right: Arrays, what: str
-) -> None:
-    try:
-        outputs = function.call(points)
-    except (TypeError, ValueError, NotImplementedError, BufferError):
-        return  # the function refuses this layout, which nobody gave it
-    found = function.vector(outputs)
-    same = max(SAME, 50 * function.rounding)
-    if not np.allclose(found, values, rtol=same, atol=same * size_of(values)):
-        raise GradcheckError(f"the function gives other values for {what}; does it assume that arrays are contiguous?")
-    message = f"the gradient of {{}} is wrong for {what}; does backward assume that arrays are contiguous?"
-    _compare(function, function.pull(outputs, incoming), right, message)
+# ---- Two graphs ----
 
 
-def _check_repeated_cotangent(function: CheckedFunction, rng: Rng) -> None:
-    """An incoming gradient of one repeated number, read-only and with strides of 0, as the gradient of a sum is."""
-    shapes = function.output_shapes
-    numbers = rng.standard_normal(len(shapes))
-    if not any(shapes):
-        return
-    repeated = [np.broadcast_to(number, shape) for number, shape in zip(numbers, shapes, strict=True)]
-    right = function.pull(function.call(), [np.array(c, order="C") for c in repeated])
-    message = (
-        "the gradient of {} is wrong for an incoming gradient of repeated numbers (strides of 0, read-only), as the "
-        "sum of the outputs gives; does backward assume that arrays are contiguous?"
-    )
-    _compare(function, function.pull(function.call(), repeated), right, message)
+def check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, there: Arrays, points: Arrays) -> None:
+    """Compare the gradients of graphs of two points that are alive at once, and of two at one point.
 
-
-# ---- Other points ----
-
-
-def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, Arrays]]:
-    """Points where a function may take other branches; many a function refuses some of them."""
-
-    def moved(change: Callable[[Array], Array]) -> Arrays:
-        arrays = [copy_with_layout(x) for x in points]
-        with np.errstate(all="ignore"):
-            for array, x in zip(arrays, points, strict=True):
-                array[...] = change(x)
-        return arrays
-
-    def shuffle(x: Array) -> Array:
-        return rng.permutation(x.reshape(-1)).reshape(x.shape) * rng.uniform(0.97, 1.03, x.shape)
-
-    yield "the inputs in another order, each changed by up to 3 %", moved(shuffle)
-    for factor in (-1.0, 10.0, -10.0, 0.1, 100.0):
-        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
-    for _ in range(3):
-        yield "the inputs times random factors", moved(lambda x: x * 10 ** rng.uniform(-1, 1, x.shape))
-    for _ in range(3):
-        yield "random numbers added to the inputs", moved(lambda x: x + rng.uniform(-4, 4, x.shape))
-    # Where exp overflows or vanishes
-    yield f"{FAR:g} added to the inputs", moved(lambda x: x + FAR)
-    yield f"{FAR:g} subtracted from the inputs", moved(lambda x: x - FAR)
-    yield f"{FAR:g} added or subtracted at random", moved(lambda x: x + FAR * rng.choice([-1, 1], x.shape))
-    # Where x divides, cancels, or has a series of its own
-    for factor in (1e-4, 1e-8):
-        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
-    yield HALF_ZERO, moved(lambda x: np.where(rng.random(x.shape) < 0.5, 0, x))
-    whole = moved(lambda x: np.copysign(np.ceil(abs(x)), x) + (x == 0))
-    for k, x in enumerate(whole):  # others for each input: at ties of two inputs, kinks may cancel
-        x[...] = np.copysign(len(whole) * (abs(x) - 1) + 1 + k, x)
-    yield "the inputs at whole numbers other than 0", whole
-
-
-def check_points(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng, atol: float, rtol: float) -> None:
-    """Compare graphs of two points that are alive at once, and the gradients at other points with differences.
-
-    atol, rtol: what a derivative may differ, in addition to what is known of the differences' error
+    here, there: the right gradients at the inputs, and at `points`
     """
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pairs, usual = TWO_GRAPHS, size_of_outputs(function, weights)
-        sizes = [size_of(x) for x in function.points]
-        for what, points in other_points(function.points, rng):
-            values, there = _gradients_at(function, weights, points)
-            if values is None or there is None:
-                continue
-            if pairs:
-                _check_two_graphs(function, weights, right, there, points)
-                pairs -= 1
-            with function.at(points, values):
-                elsewhere = Elsewhere(function, weights, there, atol, rtol, usual, sizes)
-                found = elsewhere.wrong_element(rng)
-                if found is None:
-                    continue
-                i, place, analytic, _ = found
-                if what == HALF_ZERO and points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
-                    continue  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
-                begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
-                raise elsewhere.report(begin, found, rng, UNREACHED)
-
-
-def _gradients_at(function: CheckedFunction, weights: Array, points: Arrays) -> tuple[Array | None, Arrays | None]:
-    """Return values and gradients at a point; None if there are none that can be checked, or infinite ones."""
-    try:
-        outputs = function.call(points)
-        values = function.vector(outputs)
-        if [outputs[j].shape for j in function.outputs] == function.output_shapes and np.isfinite(values).all():
-            return values, function.pull(outputs, function.split(weights))
-    except Exception:  # a function may refuse points that nobody gave it, in any way
-        return None, None
-    return None, None
-
-
-def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, there: Arrays, points: Arrays) -> None:
     first = function.call()
     before = [_copy(y) for y in first]
     second = function.call(points)
@@ -388,9 +292,8 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
             "let it return a new array each time"
         )
     buffer = (
-        "the gradient of {} is wrong once the function has been called at another point before the backward pass: an "
-        "op keeps values in a buffer, an attribute of its class or a global variable, which the next call overwrites; "
-        "keep them by self.save(...)"
+        "once the function has been called at another point before the backward pass: an op keeps values in a buffer, "
+        "an attribute of its class or a global variable, which the next call overwrites; keep them by self.save(...)"
     )
     function.move_to(function.points)  # a backward pass may read the Tensors themselves: custom_gradient's does
     _compare(function, function.pull(first, function.split(weights)), here, buffer)
@@ -401,8 +304,8 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
         function,
         function.pull(both, [*function.split(weights), *function.split(2 * weights)]),
         [3 * g for g in here],
-        "the gradient of {} is wrong if the function is used twice in one graph: backward returns a buffer that it "
-        "uses again, or keeps something from one call to the next",
+        "if the function is used twice in one graph: backward returns a buffer that it uses again, or keeps something "
+        "from one call to the next",
     )
 
 
@@ -411,47 +314,42 @@ def _check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, t
 NARROW_RTOL, NARROW_ATOL = 1e-4, 1e-5  # of the gradient, and of its largest element: about 1000 roundings of float32
 
 
-def check_float32(function: CheckedFunction, weights: Array, rng: Rng, *, required: bool = True) -> None:
+def check_float32(function: CheckedFunction, weights: Array, rng: Rng, usual: float, *, required: bool) -> None:
     """Compare the gradients in float32 with those in float64, at points that are numbers in both.
 
     They may differ by 1e-4 of the value, 1e-5 of the largest one or of outputs / inputs, and ten times what the
     difference varies when the inputs are moved by a few roundings: a function that amplifies rounding is not blamed.
 
+    usual: Σ |outputs|
     required: False for a function that may refuse float32, or overflow in it
     """
-    narrow_weights = weights.astype(np.float32).astype(np.float64)
-    size = size_of_outputs(function, weights)
+    weights = weights.astype(np.float32).astype(np.float64)
     differences: list[Arrays] = []
-    right: Arrays = []
     for k in range(4):
         points = [_rounded(x, rng, k) for x in function.points]
         wide = [x.astype(np.float64) for x in points]
-        right = function.gradients(narrow_weights, wide)
-        if required:
-            found = function.gradients(narrow_weights, points)
-        elif (taken := _narrow_gradients(function, narrow_weights, points, wide)) is not None:
-            found = taken
-        else:
+        right = function.gradients(weights, wide)
+        found = function.gradients(weights, points) if required else _narrow_gradients(function, weights, points, wide)
+        if found is None:
             return
         with np.errstate(invalid="ignore"):
             differences.append([a - b for a, b in zip(found, right, strict=True)])
     for i, g in enumerate(right):
         off = np.array([d[i] for d in differences])
-        spread = off.max(axis=0) - off.min(axis=0)
         with np.errstate(invalid="ignore"):
-            largest = max(abs(g).max(initial=0), size / max(1.0, abs(points[i]).max(initial=0)))
             largest = max(
-                largest, abs(weights).max(initial=0) / 100
-            )  # a gradient may be what is left of terms of size 1
-            allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * spread
+                size_of(g), usual / max(1.0, size_of(points[i])),
+                size_of(weights) / 100,  # a gradient may be what is left of terms of size 1
+            )  # fmt: skip
+            allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * (off.max(axis=0) - off.min(axis=0))
             wrong = np.isfinite(g) & ~(abs(off[-1]) <= allowed) & (abs(g) < np.finfo(np.float32).max / 1e3)
         if wrong.any():
             place = int(np.argmax(np.where(wrong, np.nan_to_num(abs(off[-1]), nan=np.inf), -1)))
-            value = g.reshape(-1)[place]
+            value, by = g.reshape(-1)[place], off[-1].reshape(-1)[place]
             raise GradcheckError(
                 f"wrong gradient of {function.input_name(i)} in float32, where it is right in float64: for a random "
                 f"sum of the outputs by {function.input_name(i, place)}\n"
-                f"  in float32  {value + off[-1].reshape(-1)[place]:.7g}\n  in float64  {value:.7g}\n"
+                f"  in float32  {value + by:.7g}\n  in float64  {value:.7g}\n"
                 f"differ by more than {allowed.reshape(-1)[place]:.1g}; likely cause: another path for float32, a "
                 "detour through float16, or numbers that overflow, vanish or cancel in it"
             )
@@ -464,18 +362,16 @@ def _narrow_gradients(function: CheckedFunction, weights: Array, points: Arrays,
         values = function.evaluate(wide)
         try:
             outputs = function.call(points)
-            narrow = function.vector(outputs)
-            if not np.allclose(narrow, values, rtol=1e-2, atol=1e-2 * abs(values).max(initial=0)):
-                return None
-            return function.pull(outputs, function.split(weights))
+            if np.allclose(function.vector(outputs), values, rtol=1e-2, atol=1e-2 * size_of(values)):
+                return function.pull(outputs, function.split(weights))
         except Exception:  # nobody gave it float32 arrays
-            return None
+            pass
+    return None
 
 
 def _rounded(x: Array, rng: Rng, k: int) -> Array:
     """x in float32, in the same layout, moved by a few roundings for k > 0."""
     with np.errstate(invalid="ignore", over="ignore"):
-        moved = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
         narrow = np.empty_like(x, dtype=np.float32)
-        narrow[...] = moved
+        narrow[...] = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
     return narrow

@@ -13,8 +13,7 @@ of the step before: φ' by reverse and by forward mode, and φ'' by reverse and 
 sample is also tried with random numbers added, with some of its elements 0, where a rule may have a branch of its own,
 with the first of several inputs broadcast along its first axis (in the given sizes, and in sizes of 2), and as a
 function of its last input alone.  Where a function is not differentiable at a point, or a composition is not
-implemented, it is not judged.  A finding must be found three times, with another step, for which the reference must be
-the same, and another direction.
+implemented, it is not judged.  A finding must be found twice, along another direction.
 """
 
 from __future__ import annotations
@@ -132,9 +131,9 @@ def examine(point: Point, composition: str) -> Finding | str:
     from autograd.gradcheck import GradcheckError, NondifferentiableError, Options, from_vjp, gradcheck
 
     findings: list[Finding] = []
-    for seed, eps in ((0, 1e-5), (0, 2e-4), (1, 1e-5)):
+    for seed in (0, 1):
         rng = np.random.default_rng([seed, 7])
-        options = Options(mode="central", eps=eps, seed=seed, elsewhere=False, layouts=False, float32=False)
+        options = Options(mode="central", seed=seed, elsewhere=False, layouts=False, float32=False)
         try:
             function, vjp, inputs = point.derivatives(composition, rng)
             with np.errstate(all="ignore"):
@@ -151,8 +150,6 @@ def examine(point: Point, composition: str) -> Finding | str:
             findings.append(Finding(point.function, composition, point.what, numbers[2], numbers[1], cause))
         except Exception as error:  # whatever the library says that it does not do
             return f"not judged: {type(error).__name__}"
-    if not np.isclose(float(findings[0].expected), float(findings[1].expected), rtol=1e-2, atol=1e-5):
-        return "not judged: another step, another slope, as at a jump"
     return findings[0]
 
 

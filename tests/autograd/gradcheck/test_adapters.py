@@ -100,13 +100,8 @@ def test_functions_that_misbehave_are_found():
 
 
 def test_the_gradient_comes_first():
-    for function, vjp in (
-        (lambda x: np.sin(x), lambda x, g: g * np.cos(x)),
-        (np.sin, lambda x, g: g * np.cos(x)),
-        (lambda x, w: x * w, lambda x, w, incoming: (incoming * w, incoming * x)),
-    ):
-        with pytest.raises(TypeError, match=r"the incoming gradient first, .*: write vjp\((g|incoming), x"):
-            from_vjp(function, vjp)
+    with pytest.raises(TypeError, match=r"the incoming gradient first, .*: write vjp\(g, x"):
+        from_vjp(np.sin, lambda x, g: g * np.cos(x))
     assert gradcheck(from_vjp(lambda x, w: x * w, lambda g, *inputs: (g * inputs[1], g * inputs[0])), [X, W])
     assert gradcheck(from_vjp(lambda x: x * x, lambda *both: 2 * both[0] * both[1]), X)
     assert gradcheck(from_vjp(np.sin, lambda a, b: a * np.cos(b)), X)

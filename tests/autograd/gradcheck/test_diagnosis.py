@@ -167,11 +167,6 @@ VALUES = {
     "constant in a term": (
         lambda x: x**2 + 5 * x**3, lambda g, x: g * (2 * x + 5 * x**2), "x² has a wrong constant factor, 10 too small",
     ),
-    "constant in swish": (
-        lambda x: x / (1 + np.exp(-1.7 * x)),
-        lambda g, x: g * (1 + (1 + x) * np.exp(-1.7 * x)) / (1 + np.exp(-1.7 * x)) ** 2,
-        "a term y · (1 - y / x) has a wrong constant factor, 0.7 too small",
-    ),
     "detached": (lambda x: x * x.mean(), lambda g, x: g * x.mean(), ""),
 }  # fmt: skip
 

@@ -195,8 +195,6 @@ def test_nothing_to_differentiate(inputs):
 def test_unusable_arguments():
     with pytest.raises(ValueError, match="mode='forward' is not one of 'auto', 'central', 'complex'"):
         Options(mode="forward")
-    with pytest.raises(ValueError, match="eps must be positive"):
-        Options(eps=0)
     with pytest.raises(ValueError, match="tolerances must be at least 0"):
         gradcheck(ag.tanh, X, rtol=-1)
     with pytest.raises(ValueError, match="input 0 is the result of Tanh"):
@@ -205,9 +203,6 @@ def test_unusable_arguments():
         gradcheck(ag.tanh, np.array([np.nan]))
     with pytest.raises(TypeError, match="output 0 of the function is a ndarray"):
         gradcheck(lambda x: x.data, X)
-    with pytest.raises(ValueError, match="is lost to rounding"):
-        gradcheck(lambda x: x * 2, np.array([1e12]), options=Options(eps=1e-6))
-    assert gradcheck(lambda x: x * 2, np.array([1e12]), options=Options(eps=1))
     assert gradcheck(lambda x: x * 2, np.array([1e12]))
 
 

@@ -6,8 +6,8 @@ import pytest
 import autograd as ag
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_vjp
+from autograd.gradcheck.elsewhere import Allowed, Elsewhere
 from autograd.gradcheck.function import CheckedFunction
-from autograd.gradcheck.jacobians import Elsewhere
 from studies.benchmarks.checked_functions import RIGHT, WRONG, Checked
 from tests.helpers.ops import W, X, message, op
 
@@ -196,7 +196,7 @@ def elsewhere(function, weights, gradient):
     outputs = function.call()
     function.select_outputs(outputs)
     function.middle = function.vector(outputs)
-    return Elsewhere(function, np.array(weights), [np.array([gradient])], 0.0, 0.0, 0.0, [1.0])
+    return Elsewhere(function, np.array(weights), [np.array([gradient])], Allowed(0.0, 0.0, 0.0), [1.0])
 
 
 def test_waves_of_the_length_of_a_step_are_no_error():

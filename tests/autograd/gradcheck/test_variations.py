@@ -6,7 +6,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply, gradcheck
 from autograd.gradcheck import GradcheckError, Options, gradient_error
-from autograd.gradcheck.variations import other_points
+from autograd.gradcheck.elsewhere import other_points
 from tests.helpers.ops import W, X, message, op
 
 FAST = pytest.mark.parametrize("how", [{}, {"fast": True}], ids=["full", "fast"])

@@ -1,0 +1,466 @@
+"""The gradients at other points, for other shapes, repeated indices and one array in place of two.
+
+A function may be right for the inputs of a check and wrong beyond a kink, for an axis of size 1, an empty array, or a
+row that an index names twice.  Each of these is tried where the function takes it, and compared with differences.  A
+function may refuse what nobody gave it, by any error in its forward or backward pass: an error is no wrong gradient.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError, copy_with_layout
+from autograd.gradcheck.jacobians import Comparison, about_rounding
+from autograd.gradcheck.numerical import Line, Reference, narrow_down, quick_slope, size_of, slope
+from autograd.ops.shape import broadcasts_to
+from autograd.tensor import Tensor
+
+Array = np.ndarray
+Rng = np.random.Generator
+Shape = tuple[int, ...]
+
+SMALL = 1_000  # entries of the largest Jacobian that is computed to explain a failure
+SLOPE = 1e-6  # of a slope, what may differ besides what is known of the error of the differences
+FLOOR = 1e-9  # likewise of the outputs: a slope may be what is left of terms that cancel
+FAR = 1000.0  # beyond what exp takes, for both signs
+UNREACHED = (
+    "a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), numbers that "
+    "overflow, vanish or cancel in backward, or something that backward keeps from the first call"
+)
+HALF_ZERO = "the inputs, about half of them 0"
+LARGE = (70, 1100)  # elements to grow to: beyond a row of 64, beyond a block of 1,024, no multiple of either
+MOST = 2_000_000  # elements of an output to grow to
+PAIRS = 3  # the most pairs of inputs that are given one array
+
+
+class Allowed(NamedTuple):
+    """Tolerances of a derivative besides the known error of differences; usual: Σ |outputs| at the inputs."""
+
+    atol: float
+    rtol: float
+    usual: float
+
+
+class Elsewhere:
+    """The gradients at another point, or for other inputs, beside slopes along a random direction in all inputs.
+
+    least: sizes of the inputs that their elements are moved by at least a tenth of
+    """
+
+    def __init__(
+        self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], allowed: Allowed,
+        least: Sequence[float],
+    ):  # fmt: skip
+        self.function, self.gradients = function, gradients
+        self.weights = np.where(np.isfinite(function.middle), weights, 0)
+        self.atol = allowed.atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
+        self.rtol = max(SLOPE, allowed.rtol, 1000 * function.rounding)
+        self.usual = allowed.usual
+        self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
+        sizes = [_sizes(x, size).reshape(-1) for x, size in zip(function.points, least, strict=True)]
+        self.sizes = np.concatenate(sizes)
+
+    def excess(self, line: Line, direction: Array) -> tuple[float, float, float]:
+        """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
+        terms = np.where(direction == 0, 0, self.gradient * direction)
+        found, _ = quick_slope(line)
+        for known, times in ((True, 25), (False, 3)):
+            analytic, numerical = float(terms.sum()), float(found.value.item())
+            size = abs(numerical) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
+            scale = float(line.scale.item()) + self.usual
+            allowed = (
+                self.rtol * size + self.atol * abs(direction).sum() + max(FLOOR, 10 * self.function.rounding) * scale
+            )
+            off = abs(analytic - numerical) - (allowed + times * float(found.error.item()))
+            if off <= 0:
+                return 0.0, analytic, numerical
+            if known:
+                found = slope(line, found)
+        error = float(found.error.item())
+        vague = error > max(0.1 * abs(numerical), SLOPE * scale)
+        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and vague):
+            return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
+        return (math.inf if math.isnan(off) else off), analytic, numerical
+
+    def wrong_element(self, rng: Rng) -> tuple[int, int, float, float] | None:
+        """Input, element, and the derivatives by it, if the slope along a random direction in all inputs is wrong.
+
+        None also if no single element is to blame: rounding, or kinks close by, of which those of several outputs may
+        cancel in the weighted sum.
+        """
+        direction = rng.standard_normal(self.sizes.size) * self.sizes
+
+        def badness(part: Array) -> float:
+            return self.excess(Line.along(self.function, part, self.weights), part)[0] if part.any() else 0.0
+
+        if not badness(direction):
+            return None
+        place = narrow_down(direction, badness)
+        i, k = self.function.element_at(place)
+        unit = np.eye(1, direction.size, place)[0]
+        off, analytic, numerical = self.excess(Line.of_element(self.function, i, k, self.weights), unit)
+        if not off:
+            return None
+        each, weights = slope(Line.of_element(self.function, i, k)), self.weights
+        confirmed = np.where(weights == 0, 0, weights * each.value)
+        known = 3 * np.where(weights == 0, 0, abs(weights) * each.error).sum() + self.rtol * abs(confirmed).sum()
+        if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
+            return None
+        return i, k, analytic, numerical
+
+    def report(self, begin: str, found: tuple[int, int, float, float], rng: Rng, general: str = "") -> GradcheckError:
+        """The error about a wrong element; general: what is the likely cause in general."""
+        function, (i, place, analytic, numerical) = self.function, found
+        cause = ""
+        if len(self.weights) * function.points[i].size <= SMALL:
+            comparison = Comparison(function, Reference(function, "central"), self.weights, self.gradients, rng)
+            try:
+                jacobian = function.jacobian()[i]
+                cause = comparison.cause(i, jacobian, comparison.numerical(i, jacobian))
+            except GradcheckError:  # a kink, at another element
+                pass
+        cause = "; and there alone: ".join(filter(None, (cause, general))) or "no known mistake fits these numbers"
+        return GradcheckError(
+            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is "
+            f"{function.points[i].reshape(-1)[place]:.6g} there\n  analytic   {analytic:.10g}\n"
+            f"  numerical  {numerical:.10g}\nlikely cause: {cause}{about_rounding(function)}"
+        )
+
+    def reaches_unused(self, rng: Rng) -> bool:
+        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
+        for place in rng.permutation(np.flatnonzero(self.gradient))[:8]:
+            line = Line.of_element(self.function, *self.function.element_at(int(place)), self.weights)
+            if (line(0.1)[1] == line.middle).all():
+                return True
+        return False
+
+
+def _sizes(x: Array, least: float) -> Array:
+    finite = np.where(np.isfinite(x), abs(x), 0)
+    return np.where(np.isfinite(x), np.maximum(finite, 0.1 * max(finite.max(initial=0), least) or 1.0), 0)
+
+
+# ---- Other points ----
+
+
+def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[Array]]]:
+    """Points where a function may take other branches; many a function refuses some of them."""
+
+    def moved(change: Callable[[Array], Array]) -> list[Array]:
+        arrays = [copy_with_layout(x) for x in points]
+        for array, x in zip(arrays, points, strict=True):
+            array[...] = change(x)
+        return arrays
+
+    def shuffle(x: Array) -> Array:
+        return rng.permutation(x.reshape(-1)).reshape(x.shape) * rng.uniform(0.97, 1.03, x.shape)
+
+    yield "the inputs in another order, each changed by up to 3 %", moved(shuffle)
+    for factor in (-1.0, 10.0, -10.0, 0.1, 100.0):
+        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
+    for _ in range(3):
+        yield "the inputs times random factors", moved(lambda x: x * 10 ** rng.uniform(-1, 1, x.shape))
+    for _ in range(3):
+        yield "random numbers added to the inputs", moved(lambda x: x + rng.uniform(-4, 4, x.shape))
+    # Where exp overflows or vanishes
+    yield f"{FAR:g} added to the inputs", moved(lambda x: x + FAR)
+    yield f"{FAR:g} subtracted from the inputs", moved(lambda x: x - FAR)
+    yield f"{FAR:g} added or subtracted at random", moved(lambda x: x + FAR * rng.choice([-1, 1], x.shape))
+    # Where x divides, cancels, or has a series of its own
+    for factor in (1e-4, 1e-8):
+        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
+    yield HALF_ZERO, moved(lambda x: np.where(rng.random(x.shape) < 0.5, 0, x))
+    whole = moved(lambda x: np.copysign(np.ceil(abs(x)), x) + (x == 0))
+    for k, x in enumerate(whole):  # others for each input: at ties of two inputs, kinks may cancel
+        x[...] = np.copysign(len(whole) * (abs(x) - 1) + 1 + k, x)
+    yield "the inputs at whole numbers other than 0", whole
+
+
+def gradients_at(function: CheckedFunction, weights: Array, points: list[Array]) -> tuple[Array, list[Array]] | None:
+    """Return values and gradients at a point; None if there are none that can be checked, or infinite ones."""
+    try:
+        outputs = function.call(points)
+        values = function.vector(outputs)
+        if [outputs[j].shape for j in function.outputs] == function.output_shapes and np.isfinite(values).all():
+            return values, function.pull(outputs, function.split(weights))
+    except Exception:  # a function may refuse points that nobody gave it, in any way
+        pass
+    return None
+
+
+def check_points(
+    function: CheckedFunction, weights: Array, rng: Rng, allowed: Allowed,
+    here_and_there: Sequence[Callable[[list[Array], list[Array]], None]] = (),
+) -> None:  # fmt: skip
+    """Compare the gradients at other points with differences.
+
+    here_and_there: one check each of the first points: of the gradients there, and of the point
+    """
+    further = iter(here_and_there)
+    sizes = [size_of(x) for x in function.points]
+    for what, points in other_points(function.points, rng):
+        found = gradients_at(function, weights, points)
+        if found is None:
+            continue
+        values, there = found
+        next(further, lambda *_: None)(there, points)
+        with function.at(points, values):
+            elsewhere = Elsewhere(function, weights, there, allowed, sizes)
+            wrong = elsewhere.wrong_element(rng)
+            if wrong is None:
+                continue
+            i, place, analytic, _ = wrong
+            if what == HALF_ZERO and points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
+                continue  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
+            begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
+            raise elsewhere.report(begin, wrong, rng, UNREACHED)
+
+
+# ---- Other inputs ----
+
+
+class OtherInputs:
+    """Trials of the function with inputs of other shapes, other indices, and one array in place of two."""
+
+    def __init__(self, function: CheckedFunction, rng: Rng, allowed: Allowed):
+        self.function, self.rng, self.allowed = function, rng, allowed
+        self.given = [x.numpy().copy() if isinstance(x, Tensor) else x for x in function.arguments]
+        self.arrays = [k for k, x in enumerate(self.given) if isinstance(x, np.ndarray)]
+        self.outputs = function.output_shapes
+        self.fixed = False  # whether some size cannot change
+
+    def check(self) -> None:
+        """Compare the gradients for all of them with differences along a random direction.
+
+        Raises: GradcheckError if they differ
+        """
+        self.function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
+        self._other_sizes()
+        self._another_axis()
+        self._other_broadcasts()
+        self._without_axes()
+        self._other_indices()
+        positions = self.function.positions
+        pairs = [(i, j) for i in positions for j in positions if i < j and self.given[i].shape == self.given[j].shape]
+        for i, j in pairs[:PAIRS]:
+            tensor = self._tensor(i, self.given[i])
+            self._try({i: tensor, j: tensor}, f"one Tensor for input {i} and input {j}", self._same_shapes)
+
+    # ---- Shapes ----
+
+    def _other_sizes(self) -> None:
+        """All axes of one size become longer together, then 1, then 0: a function asks some of them to be equal.
+
+        A function that takes no longer ones closes over an array of this size, against which an axis of size 1 would be
+        broadcast.  One that takes any size but 1 has forgotten it, even if its backward pass then stops.
+        """
+        for n in sorted({n for k in self.arrays for n in self.given[k].shape if n > 1}):
+            grows = [self._resized(n, m, "larger arrays") for m in self._longer(n)]
+            if any(grows):
+                self._resized(n, 2, "axes of size 2")
+                self._resized(n, 1, "axes of size 1")
+                self._resized(n, 0, "empty arrays")
+            else:
+                self.fixed = True
+
+    def _longer(self, n: int) -> list[int]:
+        """Sizes of the axes for which the largest array of them has as many elements as those of LARGE.
+
+        Smaller ones for outputs with more such axes than inputs have, which would fill the memory.
+        """
+
+        def size_for(shape: Shape, elements: int) -> float:
+            axes = shape.count(n)
+            return float((elements / max(1, math.prod(shape) // n**axes)) ** (1 / axes))
+
+        shape = max((self.given[k].shape for k in self.arrays if n in self.given[k].shape), key=math.prod)
+        most = min([size_for(output, MOST) for output in self.outputs if n in output], default=math.inf)
+        return [max(n + 1, math.ceil(min(size_for(shape, large), most))) for large in LARGE]
+
+    def _resized(self, n: int, m: int, what: str) -> bool:
+        def follows(shapes: list[Shape]) -> bool:
+            """Whether no axis kept its size, as one does that comes from an array that the function closes over."""
+            kept = any(a == b == n for old, new in zip(self.outputs, shapes, strict=True)
+                       for a, b in zip(old, new, strict=False))  # fmt: skip
+            return self._same_ndim(shapes) and not kept and (m == 0 or all(map(math.prod, shapes)))
+
+        shapes = {k: tuple([m if side == n else side for side in self.given[k].shape]) for k in self.arrays}
+        return self._try_shapes(shapes, what, follows, loud=lambda _: m == 1)
+
+    def _another_axis(self) -> None:
+        """One more leading axis of the arrays with most axes, or of all: axis 1 may then not be the last."""
+        sides = {n for k in self.arrays for n in self.given[k].shape}
+        side = next(n for n in range(2, 9) if n not in sides or n == 8)
+        most = max((self.given[k].ndim for k in self.arrays), default=0)
+        for least in sorted({most, 1} - {0}, reverse=True):
+            shapes = {k: (side, *self.given[k].shape) for k in self.arrays if self.given[k].ndim >= least}
+            if self._try_shapes(shapes, "one more axis", lambda found: self._same_ndim(found, 1)):
+                return
+
+    def _other_broadcasts(self) -> None:
+        """Each input in turn in all shapes that broadcast to that of the output, while the others keep theirs."""
+        if len(self.arrays) < 2 or len(self.outputs) != 1 or 0 in (shape := self.outputs[0]):
+            return
+        for k in self.function.positions:
+            own = self.given[k].shape
+            summed = own != shape  # the backward pass sums over some axis
+            for other in _broadcastable(shape) if broadcasts_to(own, shape) else ():
+                if other != own:
+                    self._try_shapes({k: other}, "other broadcasts", self._same_shapes,
+                                     loud=lambda error, summed=summed: summed and error.is_not_summed)  # fmt: skip
+
+    def _without_axes(self) -> None:
+        """The first element of each array, without axes."""
+        arrays = {k: self.given[k] for k in self.arrays}
+        if not self.fixed and all(x.size for x in arrays.values()) and any(x.ndim for x in arrays.values()):
+            numbers = {k: x.reshape(-1)[:1].reshape(()) for k, x in arrays.items()}
+            self._try(numbers, "arrays of shape ()", lambda shapes: all(shape == () for shape in shapes))
+
+    def _try_shapes(self, shapes: dict[int, Shape], what: str, expected: Any, loud: Any = None) -> bool:
+        changed = {}
+        for k, shape in shapes.items():
+            if shape != self.given[k].shape:
+                changed[k] = self._in_shape(self.given[k], shape)
+                if changed[k] is None:
+                    return False
+        every = " and ".join(str(changed.get(k, self.given[k]).shape) for k in self.arrays)
+        return self._try(changed, f"{what}, of shape {every}", expected, loud=loud)
+
+    def _in_shape(self, x: Array, shape: Shape) -> Array | None:
+        """Elements of x in another shape: the first ones of each axis, or drawn from them all and changed by up to 3 %.
+
+        None for indices that occur once each and are to become more: what follows from that, a permutation say, is
+        not known.
+        """
+        if all(m <= n for m, n in zip(shape, x.shape, strict=False)) and len(shape) == x.ndim:
+            return np.array(x[tuple(slice(m) for m in shape)])
+        if x.dtype.kind not in "fc" and x.dtype != bool and len(np.unique(x)) == x.size:
+            return None
+        drawn = self.rng.choice(x.reshape(-1), shape) if x.size else np.ones(shape, x.dtype)
+        return drawn * self.rng.uniform(0.97, 1.03, shape) if x.dtype.kind == "f" else drawn
+
+    def _same_shapes(self, shapes: list[Shape]) -> bool:
+        return shapes == self.outputs
+
+    def _same_ndim(self, shapes: list[Shape], more: int = 0) -> bool:
+        return [len(shape) for shape in shapes] == [len(shape) + more for shape in self.outputs]
+
+    # ---- Values ----
+
+    def _other_indices(self) -> None:
+        """Masks inverted, all True and all False; integers that are all different repeated, and from 0 to the last."""
+        for k in self.arrays:
+            x = self.given[k]
+            others: dict[str, Array] = {}
+            if x.dtype.kind in "iu" and x.size:
+                if 1 < x.size == len(np.unique(x)):
+                    repeated = np.resize(x.reshape(-1)[: max(1, x.size // 2)], x.shape)
+                    others[f"repeated indices in input {k}"] = repeated
+                sizes = {n for j in self.function.positions for n in self.given[j].shape if n > x.max()}
+                others |= {f"indices from 0 to {n - 1} in input {k}": self._to_the_ends(x, n) for n in sorted(sizes)}
+            if x.dtype == bool or (x.dtype.kind in "iu" and x.size and 0 <= x.min() <= x.max() <= 1):
+                others |= {f"input {k} inverted": x ^ np.ones_like(x), f"input {k} all True": np.ones_like(x),
+                           f"input {k} all False": np.zeros_like(x)}  # fmt: skip
+            is_mask = x.dtype == bool  # indices choose as many elements as before, a mask may choose others
+            for what, other in others.items():
+                if not np.array_equal(other, x):
+                    expected = self._same_ndim if is_mask else self._same_shapes
+                    self._try({k: other}, what, expected, only_used=not is_mask)
+
+    def _to_the_ends(self, x: Array, n: int) -> Array:
+        """Indices of n elements that hold the last and the first, without repetition and in order if x is so."""
+        if x.size > len(np.unique(x)) or x.size > n:
+            drawn = self.rng.integers(0, n, x.size)
+        else:
+            drawn = 1 + self.rng.permutation(max(0, n - 2))[: x.size]
+            drawn = np.append(drawn, [0, 0])[: x.size]
+        drawn[: x.size][-2:] = [0, n - 1][-x.size :]
+        ordered = (np.diff(x.reshape(-1)) >= 0).all()
+        return np.asarray(np.sort(drawn) if ordered else self.rng.permutation(drawn), x.dtype).reshape(x.shape)
+
+    # ---- One trial ----
+
+    def _tensor(self, k: int, array: Array) -> Tensor:
+        backend = self.function.backends[self.function.positions.index(k)]
+        return Tensor(backend.asarray(array.copy()), requires_grad=True)
+
+    def _arguments(self, changed: dict[int, Any]) -> Iterator[Any]:
+        for k, original in enumerate(self.function.arguments):
+            x = changed.get(k, self.given[k])
+            if isinstance(x, Tensor) or not isinstance(original, Tensor):
+                yield x
+            elif original.requires_grad:  # it may be the same Tensor as another input
+                first = next(j for j in self.function.positions if self.function.arguments[j] is original)
+                yield self._tensor(first, x)
+            else:
+                yield Tensor(x) if k in changed else original
+
+    def _try(
+        self, changed: dict[int, Any], what: str, expected: Callable[[list[Shape]], bool], *, only_used: bool = False,
+        loud: Callable[[WrongShapeError], bool] | None = None,
+    ) -> bool:  # fmt: skip
+        """Return whether the function takes these inputs, and its gradient is right.
+
+        changed: the inputs in place of those given, by position
+        expected: says of the shapes of the outputs whether it does what it does for the given inputs
+        only_used: True where a gradient at elements that the function does not use says that it asks for other inputs:
+            y[i] = x and its g[i] for different places i, x[i] and its g[argsort(i)] for a permutation
+        loud: says of a gradient in a wrong shape whether it is a mistake; by default, it is a refusal
+
+        Raises: GradcheckError for a wrong gradient
+        """
+        here = self.function
+        try:
+            other = CheckedFunction(here.func, list(self._arguments(changed)), here.parameter_names, here.precision)
+        except Exception:  # NaN, or another Tensor than the function takes
+            return False
+        other.rounding = here.rounding
+        with other:
+            try:
+                outputs = other.call()
+                other.select_outputs(outputs)
+                other.middle = other.vector(outputs)
+                alike = len(other.outputs) == len(self.outputs) and expected(other.output_shapes)
+                if not alike or not np.isfinite(other.middle).all():
+                    return False
+                weights = self.rng.standard_normal(other.middle.size)
+                gradients = other.pull(outputs, other.split(weights))
+            except WrongShapeError as error:
+                if loud is not None and loud(error):
+                    message = f"the function takes {what}, and its backward pass does not: {error}"
+                    raise GradcheckError(message) from error
+                return False
+            except Exception:
+                return False
+            elsewhere = Elsewhere(other, weights, gradients, self.allowed, [size_of(x) for x in other.points])
+            if only_used and elsewhere.reaches_unused(self.rng):
+                return True
+            found = elsewhere.wrong_element(self.rng)
+            if found is None:
+                return True
+            raise elsewhere.report(f"the gradient is right for the given inputs, and wrong for {what}", found, self.rng)
+
+
+def _broadcastable(full: Shape) -> Iterator[Shape]:
+    """Shapes that broadcast to `full`: itself, one axis of size 1, only one axis not of size 1, without the first."""
+    axes = range(len(full))
+    ones = [tuple([1 if k == axis else n for k, n in enumerate(full)]) for axis in axes]
+    alone = [tuple([n if k == axis else 1 for k, n in enumerate(full)]) for axis in axes]
+    yield from dict.fromkeys([*ones, *alone, full, full[1:]])
+
+
+def check_elsewhere(
+    function: CheckedFunction, weights: Array, rng: Rng, allowed: Allowed, shapes: bool,
+    here_and_there: Sequence[Callable[[list[Array], list[Array]], None]],
+) -> None:  # fmt: skip
+    """Compare the gradients at other points with differences, and those of other inputs if `shapes` says so."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_points(function, weights, rng, allowed, here_and_there)
+        if shapes:
+            OtherInputs(function, rng, allowed).check()
