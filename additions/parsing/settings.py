@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from minitf.config import PRESETS
 from minitf.config.options import check_fields, option
-from minitf.config.presets import Preset, Published, varied
+from minitf.config.presets import Preset, varied
 from minitf.errors import UserError
 
 
@@ -45,7 +45,7 @@ SEARCH: dict[str, Any] = {"task": "parsing", "max_length": 512, "beam": 21, "alp
 
 def _preset(start: str, name: str, about: str, **values: Any) -> Preset:
     values = {**SEARCH, **values}
-    return Preset(varied(PRESETS[start], name, **values), about, "parsing", Published())
+    return Preset(varied(PRESETS[start], name, **values), about, "parsing")
 
 
 def presets() -> Mapping[str, Preset]:

@@ -38,16 +38,12 @@ def list_presets() -> str:
 def _row(preset: Preset) -> tuple[str, ...]:
     from minitf.model.counting import parameter_count, training_flops, with_vocabulary  # deferred: needs NumPy
 
-    published = preset.published
-    return (
-        preset.name,
-        f"{parameter_count(with_vocabulary(preset.config)):,}",
-        "" if published.parameters_m is None else f"{published.parameters_m:g} M",
-        f"{training_flops(preset.config):.1e}",
-        "" if published.perplexity is None else f"{published.perplexity:.2f}",
-        "" if published.bleu is None else f"{published.bleu:.4g}",
-        preset.about,
+    figures = (("parameters", "{:g} M"), ("perplexity", "{:.2f}"), ("bleu", "{:.4g}"))
+    parameters, perplexity, bleu = (
+        form.format(preset.published[name]) if name in preset.published else "" for name, form in figures
     )
+    count, operations = parameter_count(with_vocabulary(preset.config)), training_flops(preset.config)
+    return preset.name, f"{count:,}", parameters, f"{operations:.1e}", perplexity, bleu, preset.about
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:

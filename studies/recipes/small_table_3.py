@@ -328,9 +328,9 @@ def table(results: Sequence[Result]) -> str:
             with_error(bleu, "+"),
             ", ".join(f"{result.bleu:.2f}" for result in row),
             f"{mean(result.minutes for result in row):.1f}",
-            "" if paper.parameters_m is None else f"{paper.parameters_m} M",
-            f"{paper.perplexity}",
-            f"{paper.bleu}",
+            "" if "parameters" not in paper else f"{paper['parameters']} M",
+            f"{paper['perplexity']}",
+            f"{paper['bleu']}",
             f"{in_bleu:+.1f}",
             "" if name == "base" else f"PPL {agreement(perplexity, in_ppl)}; BLEU {agreement(bleu, in_bleu)}",
         ]
@@ -348,7 +348,7 @@ def with_error(values: Sequence[float], sign: str = "") -> str:
 
 def published_difference(name: str, figure: str) -> float:
     """The paper's row minus its base."""
-    row, base = (getattr(NAMED[f"table3-{each}"].published, figure) for each in (name, "base"))
+    row, base = (NAMED[f"table3-{each}"].published[figure] for each in (name, "base"))
     return row - base
 
 
