@@ -219,7 +219,8 @@ class RunConfig:
     max_steps: int = option(100000, "number of updates (updates; section 5.2)", at_least=1, may_change=True)
     max_minutes: float | None = option(
         None,
-        "maximum training time, over all resumptions; none: train until --max-steps (minutes)",
+        "maximum training time, over all resumptions; if it ends the run before --max-steps, warm-up and decay of the "
+        "learning rate fit it from step 100 on; none: train until --max-steps (minutes)",
         above=0,
         may_change=True,
     )

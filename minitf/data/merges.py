@@ -85,6 +85,8 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
     try:
         _interruptibly(work, stopped)
     except RuntimeError as error:
+        if most := re.search(r"Please set it to a value <= (\d+)", str(error)):  # the words allow no more
+            return _train(words, int(most[1]), coverage, byte_fallback, symbols)
         raise UserError(_training_advice(str(error), vocab_size)) from error
     return model.getvalue()
 
@@ -138,11 +140,6 @@ def _training_advice(message: str, vocab_size: int) -> str:
         return (
             f"vocab_size={vocab_size:,} is too small: special tokens, bytes and the characters of this corpus alone "
             f"need {int(found[1]):,}; choose at least that"
-        )
-    if found := re.search(r"value <= (\d+)", message):
-        return (
-            f"vocab_size={vocab_size:,} is too large for this corpus, whose words allow at most {int(found[1]):,} "
-            "pieces; choose at most that, or train on more text"
         )
     return f"sentencepiece could not learn a vocabulary of {vocab_size:,} pieces: {message}"
 

@@ -83,9 +83,10 @@ class Vocabulary:
         rows of the embedding
         symbols: texts that are always one piece, the longest match first; one that begins with a space begins a word;
         they get the first ids after the special tokens and are part of the `vocab_size`
+        vocab_size: number of pieces; of a text whose words can be merged into fewer, it is their number
 
         Raises: UserError when there is no text, or when `vocab_size` is below what the special tokens, bytes and
-        characters need or above what the words of the corpus can be merged into.
+        characters need.
         Source: Sennrich et al. 2016
         """
         vocabulary = cls(learn_merges(lines, vocab_size, coverage, byte_fallback, max_distinct_words, symbols))

@@ -8,16 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import RunConfig
+from minitf.config.run_config import parse_devices
 from minitf.data.vocabulary import sized
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
+from minitf.model.counting import training_bytes
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
 from minitf.run.tasks import task_of
 from minitf.run.texts import check_texts, find_texts, prepare_data
 from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
 from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
+from minitf.system.environment import available_bytes
 from minitf.system.process import Say, set_up_device
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
@@ -55,7 +58,7 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
             else:
                 directory = open_shared(config.output)
             data = prepare_data(config, texts, directory, say, kept=None if initial is None else initial.vocabulary)
-        run = assembled(config, data, directory, process, initial, stack)
+        run = assembled(config, data, directory, process, initial, stack, say)
         if own is not None and process.is_main_process:
             restore(run, say)
         run.state = process.synchronize(run.state, run.model, run.optimizer, run.moving_average, data.train)
@@ -77,6 +80,7 @@ def assembled(
     process: SingleProcess,
     initial: LearnedModel | None,
     stack: ExitStack,
+    say: Say,
 ) -> Run:
     """Put a run together, with its initial weights.
 
@@ -84,6 +88,7 @@ def assembled(
     stack: closes the log
     """
     config = replace(config, model=sized(config.model, data.vocabulary))
+    tell_memory(config, say)
     model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
     if initial is not None:
         load_into(model, initial)
@@ -116,6 +121,20 @@ def assembled(
         process=process,
         gradients=gradients,
     )
+
+
+def tell_memory(config: RunConfig, say: Say) -> None:
+    """Say how much memory the training will take; a warning, and what helps, where less is available."""
+    processes = 1 if config.devices is None else parse_devices(config.devices)[1]
+    of_one = training_bytes(replace(config, vocab_size=config.model.vocab_size))
+    total, available = of_one * processes, None if config.on_gpu else available_bytes()
+    gib = f"{total / 2**30:.1f} GiB" + (f" in {processes} processes" if processes > 1 else "")
+    say(f"memory: about {gib}, in batches of {config.max_tokens_per_batch:,} tokens")
+    if available is not None and total > available:
+        say(
+            f"warning: {available / 2**30:.1f} GiB of memory are available; half of --max-tokens-per-batch and twice "
+            "--accumulate learn the same with less, and so does --checkpoint-activations"
+        )
 
 
 def restore(run: Run, say: Say) -> None:

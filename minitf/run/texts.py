@@ -166,7 +166,10 @@ def load_or_train_vocabulary(
         return task.learn_vocabulary(config, texts.train, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
     lines = (line for path in texts.train for line in read_lines(path))
-    return Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
+    vocabulary = Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)
+    if len(vocabulary) < config.vocab_size:
+        say(f"the words of the training text allow {len(vocabulary):,} subwords: that is the vocabulary's size")
+    return vocabulary
 
 
 def prepare_split(

@@ -12,10 +12,18 @@ from minitf.system.process import Progress, StopRequest
 from minitf.training.divergence import diverged
 from minitf.training.optim import compute_gradients, learning_rate
 from minitf.training.run import Run, save
-from minitf.training.state import Clock, Interval, checkpoint_is_due, is_finished
+from minitf.training.state import (
+    PLANNED_AT,
+    Clock,
+    Interval,
+    checkpoint_is_due,
+    is_finished,
+    last_step,
+    schedule,
+)
 from minitf.training.validation import owes_validation, validate
 
-STEPS_BEFORE_ESTIMATE = 100  # after which the duration of the run is printed
+SPARE = 0.95  # of the steps that would fit the minutes: validations and checkpoints take some time
 
 
 def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], None]) -> None:
@@ -35,13 +43,19 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         validate_and_show(run, stop, progress)
         save(run)
 
-    if config.max_steps - first_step > STEPS_BEFORE_ESTIMATE:  # of a shorter run, its end says it soon enough
-        warn_of_warm_up("will end", config.max_steps, config.optimizer, progress.say)
+    if 0 < state.planned_steps <= first_step:
+        progress.say(
+            f"warning: the learning rate has come to 0 in the {state.planned_steps:,} steps that fitted --max-minutes; "
+            "to train for longer, start a run with more --max-minutes"
+        )
+    rates, pace_from = schedule(config, state), (state.step, state.elapsed_s)
+    if config.max_steps - first_step > PLANNED_AT:  # of a shorter run, its end says it soon enough
+        warn_of_warm_up("will end", last_step(config, state), rates, progress.say)
 
     while not (stop or is_finished(config, state, clock)):
         # ---- 1. schedule ----
         step = state.step + 1
-        rate = learning_rate(step, config.model.d_model, config.optimizer)
+        rate = learning_rate(step, config.model.d_model, rates)
 
         # ---- 2. accumulate ----
         update = Interval()
@@ -61,10 +75,16 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
+        if step == PLANNED_AT // 2:  # when kernels have been compiled
+            pace_from = (step, state.elapsed_s)
         show_step(run, clock, progress, rate, first_step)
         if step == 1 or step % config.log_every == 0:
-            progress.update(log_interval(run), clock.remaining_s(step, config.max_steps))
+            progress.update(log_interval(run), clock.remaining_s(step, last_step(config, state)))
             on_log()
+
+        if step == PLANNED_AT:
+            fit_schedule(run, clock, *pace_from, progress.say)
+            rates = schedule(config, state)
 
         # ---- 5. validate and save ----
         if owes_validation(run):
@@ -79,15 +99,28 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         finish(run, stop, progress)
 
 
+def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: Callable[[str], None]) -> None:
+    """Fit the schedule to the minutes of the run, if these end it before its steps do.  since: of the measured pace"""
+    config, state = run.config, run.state
+    if config.max_minutes is None:
+        return
+    pace_s = (state.elapsed_s - since_s) / (state.step - since_step)
+    planned = state.step + int(SPARE * clock.steps_left(max(pace_s, 1e-9)))
+    if 4 * PLANNED_AT <= planned < config.max_steps:  # fewer have no time for a warm-up and a decay
+        state.planned_steps = planned
+        say(
+            f"the learning rate fits {config.max_minutes:g} minutes: it rises for "
+            f"{schedule(config, state).warmup_steps:,} steps and falls to 0 at step {planned:,}"
+        )
+
+
 def show_step(run: Run, clock: Clock, progress: Progress, rate: float, first_step: int) -> None:
     """Show the step, and once, after the first hundred, how long the run will take."""
-    state, max_steps = run.state, run.config.max_steps
+    state, end = run.state, last_step(run.config, run.state)
     means = state.interval.record(state.elapsed_s) | {"learning_rate": rate}
-    progress.step(clock.share(state.step, max_steps), clock.remaining_s(state.step, max_steps), means)
-    if state.step - first_step == STEPS_BEFORE_ESTIMATE:
-        progress.say(clock.estimate(state.step, max_steps))
-        if (last_step := clock.last_step(state.step, max_steps)) < max_steps:  # the minutes end it
-            warn_of_warm_up("will end", last_step, run.config.optimizer, progress.say)
+    progress.step(clock.share(state.step, end), clock.remaining_s(state.step, end), means)
+    if state.step - first_step == PLANNED_AT:
+        progress.say(clock.estimate(state.step, end))
 
 
 def apply(run: Run, update: Interval, rate: float) -> None:
@@ -108,7 +141,7 @@ def finish(run: Run, stop: StopRequest, progress: Progress) -> None:
     if run.state.interval.slots:
         log_interval(run)
     validate_and_show(run, stop, progress)
-    warn_of_warm_up("has ended", run.state.step, run.config.optimizer, progress.say)
+    warn_of_warm_up("has ended", run.state.step, schedule(run.config, run.state), progress.say)
 
 
 def validate_and_show(run: Run, stop: StopRequest, progress: Progress) -> None:
@@ -125,7 +158,7 @@ def log_interval(run: Run) -> dict[str, Any]:
         "step": state.step,
         "epoch": run.data.train.epoch,
         **state.interval.record(state.elapsed_s),
-        "learning_rate": learning_rate(state.step, run.config.model.d_model, run.config.optimizer),
+        "learning_rate": learning_rate(state.step, run.config.model.d_model, schedule(run.config, state)),
         **run.process.communication_times(),
     }
     run.log.append(record)
@@ -133,11 +166,11 @@ def log_interval(run: Run) -> dict[str, Any]:
     return record
 
 
-def warn_of_warm_up(how: str, last_step: int, config: OptimizerConfig, say: Callable[[str], None]) -> None:
-    """Say that a run ends while its learning rate still rises.  how: "will end" or "has ended" at `last_step`"""
-    if last_step <= config.warmup_steps:
+def warn_of_warm_up(how: str, end: int, config: OptimizerConfig, say: Callable[[str], None]) -> None:
+    """Say that a run ends while its learning rate still rises.  how: "will end" or "has ended" at step `end`"""
+    if end <= config.warmup_steps:
         say(
-            f"warning: the run {how} at step {last_step:,}, within its warm-up of {config.warmup_steps:,} steps, "
+            f"warning: the run {how} at step {end:,}, within its warm-up of {config.warmup_steps:,} steps, "
             "before the learning rate falls: the model is undertrained; give it more --max-steps and "
             "--max-minutes, also with --resume, or start again with fewer --optimizer.warmup-steps"
         )

@@ -7,10 +7,10 @@ a run that is interrupted between a step and its validation or checkpoint makes 
 
 import math
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from minitf.config import RunConfig
+from minitf.config import OptimizerConfig, RunConfig
 from minitf.config.options import check_fields
 from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
@@ -25,6 +25,9 @@ are the same whether or not a run was interrupted."""
 
 CLOCK_FIELDS = ("elapsed_s", "interval.start_s", "log_offset")
 """Fields of a `TrainState` that depend on the clock: two times, and the length of a log that holds times."""
+
+PLANNED_AT = 100
+"""The step at which the duration of a run is estimated, and its schedule fitted to its minutes."""
 
 REMOVED_FIELDS = ("skipped_updates", "skipped_in_a_row", "saved_s")
 """Fields of a `TrainState` that earlier versions had."""
@@ -108,6 +111,7 @@ class TrainState:
     elapsed_s: float = 0.0  # time spent in the training loop, over all resumptions
     log_offset: int = 0  # length of the log in bytes
     on_schedule: bool = True  # False: saved because the run stopped here; deleted once there is a newer checkpoint
+    planned_steps: int = 0  # updates of the schedule that fits the minutes; 0: the configuration's schedule
     interval: Interval = field(default_factory=Interval)
 
     def add_update(self, update: Interval) -> None:
@@ -129,6 +133,7 @@ class TrainState:
                     f"with minitf {LAST_VERSION}"
                 )
             plain = {name: value for name, value in plain.items() if name not in REMOVED_FIELDS}
+            plain.setdefault("planned_steps", 0)  # earlier versions had none
         _check_names(plain, cls)
         interval = plain["interval"]
         _check_names(interval, Interval)
@@ -237,10 +242,9 @@ class Clock:
         by_steps = (max_steps - step) * self.seconds_per_step(step) if step < max_steps else 0.0
         return max(0.0, min(by_steps, self._limit_s - self.elapsed_s))
 
-    def last_step(self, step: int, max_steps: int) -> int:
-        """Estimate the step at which the run ends, from the mean time of a step and the time limit."""
-        left = (self._limit_s - self.elapsed_s) / self.seconds_per_step(step)
-        return max_steps if left >= max_steps - step else step + max(0, int(left))
+    def steps_left(self, seconds_per_step: float) -> float:
+        """Estimate the steps until the time limit."""
+        return (self._limit_s - self.elapsed_s) / seconds_per_step
 
     def share(self, step: int, max_steps: int) -> float:
         """The share of the run that is done, from 0 to 1: of its steps or of its minutes, whichever is larger."""
@@ -254,6 +258,24 @@ class Clock:
         return f"at this speed: {clock(whole_s)} for {max_steps:,} steps{limit}"
 
 
+def last_step(config: RunConfig, state: TrainState) -> int:
+    """The step at which the run ends, unless its minutes or its patience end it before."""
+    return min(config.max_steps, state.planned_steps or config.max_steps)
+
+
+def schedule(config: RunConfig, state: TrainState) -> OptimizerConfig:
+    """The schedule of the learning rate: the configuration's, or the one that fits the planned steps.
+
+    Then a tenth of the steps warms up, if that is less than the configuration has, and the rate falls to 0 at the last.
+    """
+    if not state.planned_steps:
+        return config.optimizer
+    warmup = max(state.planned_steps // 10, 2 * PLANNED_AT)
+    return replace(
+        config.optimizer, warmup_steps=min(config.optimizer.warmup_steps, warmup), decay_steps=state.planned_steps
+    )
+
+
 def is_finished(config: RunConfig, state: TrainState, clock: Clock) -> bool:
     """True if no step is left to do.  At least one update is made, however short the time limit."""
-    return state.step >= config.max_steps or out_of_patience(config, state) or (state.step > 0 and clock.is_up)
+    return state.step >= last_step(config, state) or out_of_patience(config, state) or (state.step > 0 and clock.is_up)

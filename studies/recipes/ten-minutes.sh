@@ -5,7 +5,5 @@
 #     sh studies/recipes/ten-minutes.sh --output runs/ten-minutes
 #
 # Further flags are those of train.py: --data-dir FOLDER uses texts there. It needs Numba and MPI: pip install -e '.[numba,parallel]'.
-# The learning rate falls to 0 at the last update, so where ten minutes are over before (the command says so), fewer
-# updates give a better model: --max-steps 4000 --optimizer.decay-steps 4000.
 cd "$(dirname "$0")/../.." || exit 1
 exec "${PYTHON:-python}" train.py --preset multi30k-ten-minutes "$@"

@@ -204,12 +204,9 @@ def test_sizes_that_cannot_be_are_explained_with_the_nearest_that_can(tmp_path):
     with pytest.raises(UserError, match=rf"vocab_size=261 is too small: .* alone need {least}; choose at least that"):
         train(tmp_path, vocab_size=261)
     assert len(train(tmp_path, vocab_size=least)) == least
-    with pytest.raises(UserError, match=r"vocab_size=8,000 is too large .* allow at most \d+ pieces") as raised:
-        train(tmp_path, vocab_size=8000)
-    most = int(str(raised.value).split("at most ")[1].split()[0])
-    assert len(train(tmp_path, vocab_size=most)) == most
-    with pytest.raises(UserError, match=f"at most {most} pieces"):
-        train(tmp_path, vocab_size=most + 1)
+    most = len(train(tmp_path, vocab_size=8000))  # as many as the words allow
+    assert FIRST_LEARNED + characters < most < 8000
+    assert len(train(tmp_path, vocab_size=most - 1)) == most - 1
 
 
 @pytest.mark.parametrize("lines", [[], ["", " \u2028"]])
@@ -222,8 +219,6 @@ def test_a_failed_training_leaves_no_file(tmp_path):
     (tmp_path / "bad").write_bytes(b"good\n\xff\n")
     with pytest.raises(UserError, match="bad, line 2"):
         train(tmp_path, itertools.chain(CORPUS, read_lines(tmp_path / "bad")))
-    with pytest.raises(UserError, match="too large"):
-        train(tmp_path, vocab_size=8000)
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 

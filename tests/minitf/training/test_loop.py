@@ -1,13 +1,15 @@
 """The log of the training loop."""
 
+import signal
 from dataclasses import replace
 
 import pytest
 
 from minitf.storage.run_directory import read_log
 from minitf.system.process import StopRequest
-from minitf.training.loop import log_interval, train
-from minitf.training.state import Clock, Interval
+from minitf.training.loop import fit_schedule, log_interval, train
+from minitf.training.optim import learning_rate
+from minitf.training.state import Clock, Interval, TrainState
 
 
 class Shown:
@@ -41,13 +43,39 @@ def test_a_run_that_ends_within_its_warm_up_says_so(run, steps, warm_up, expecte
         assert shown.said[0].startswith("warning: the run will end at step 102,")
 
 
-def test_minutes_that_end_within_the_warm_up_are_told_after_100_steps(run, monkeypatch):
-    monkeypatch.setattr(Clock, "last_step", lambda clock, step, max_steps: step)
-    config = replace(run.config, max_steps=102, optimizer=replace(run.config.optimizer, warmup_steps=101))
-    shown = Shown()
-    train(replace(run, config=config), shown, StopRequest(), on_log=lambda: None)
-    (told,) = [text for text in shown.said if "warm-up" in text]
-    assert told.startswith("warning: the run will end at step 100,")
+def test_the_schedule_fits_the_minutes_also_of_a_run_that_is_resumed(run, monkeypatch):
+    monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 400.0)
+    optimizer = replace(run.config.optimizer, warmup_steps=3_000)
+    config = replace(run.config, max_steps=5_000, max_minutes=9.0, log_every=1, valid_every=5_000, optimizer=optimizer)
+    run, stop, shown = replace(run, config=config), StopRequest(), Shown()
+
+    def stop_at_150(share, remaining_s, means):
+        stop.received = signal.SIGTERM if run.state.step == 150 else None
+
+    shown.step = stop_at_150
+    train(run, shown, stop, on_log=lambda: None)
+    assert TrainState.from_plain(run.state.to_plain()).planned_steps == 480
+    monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 9_999.0)
+    train(run, Shown(), StopRequest(), on_log=lambda: None)
+    (told,) = [text for text in shown.said if "fits" in text]
+    assert told == "the learning rate fits 9 minutes: it rises for 200 steps and falls to 0 at step 480"
+    rates = {record["step"]: record["learning_rate"] for record in read_log(run.log.path) if "learning_rate" in record}
+    width, fitted = run.config.model.d_model, replace(optimizer, warmup_steps=200, decay_steps=480)
+    before, after = ((lambda step, each=each: learning_rate(step, width, each)) for each in (optimizer, fitted))
+    assert rates == {step: (before if step <= 100 else after)(step) for step in range(1, 481)}
+    assert rates[480] == 0
+    again = Shown()
+    train(run, again, StopRequest(), on_log=lambda: None)
+    assert "start a run with more --max-minutes" in again.said[0]
+
+
+@pytest.mark.parametrize(("left", "minutes"), [(300, 9.0), (10_000, 9.0), (1_000, None)])
+def test_a_schedule_that_need_not_fit_or_cannot_stays(run, monkeypatch, left, minutes):
+    monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: float(left))
+    config = replace(run.config, max_steps=5_000, max_minutes=minutes)
+    run.state.step, run.state.elapsed_s = 100, 3.0
+    fit_schedule(replace(run, config=config), Clock(0.0, minutes), 50, 2.0, lambda text: pytest.fail(text))
+    assert run.state.planned_steps == 0
 
 
 def test_a_line_of_the_log_begins_a_new_interval(run):

@@ -96,6 +96,7 @@ def full_state():
         elapsed_s=0.1 + 0.2,
         log_offset=123,
         on_schedule=False,
+        planned_steps=5,
         interval=an_interval(),
     )
     for each in fields(state):
@@ -287,12 +288,10 @@ def test_the_share_is_of_steps_or_of_minutes_whichever_is_larger(monkeypatch):
     assert limited == "at this speed: 150:00:00 for 100,000 steps; max_minutes ends the run after 15:00"
 
 
-def test_the_last_step_is_that_of_the_steps_or_of_the_minutes(monkeypatch):
+def test_the_steps_that_the_minutes_leave(monkeypatch):
     monkeypatch.setattr(Clock, "own_s", 540.0)
-    assert Clock(0.0, max_minutes=15).last_step(100, 100_000) == 166
-    assert Clock(0.0, max_minutes=15).last_step(100, 150) == 150
-    assert Clock(0.0, max_minutes=9).last_step(100, 100_000) == 100
-    assert Clock(0.0, max_minutes=None).last_step(100, 100_000) == 100_000
+    assert Clock(0.0, max_minutes=15).steps_left(4.0) == 90
+    assert Clock(0.0, max_minutes=None).steps_left(4.0) == math.inf
 
 
 def test_a_shared_clock_shows_what_it_follows():
