@@ -27,7 +27,7 @@ def names(kind: str) -> list[str]:
     """All kernels for arrays of a C++ type, as C++ expressions."""
     wide = WIDE[kind]
     elementwise = ("dropout", "embedding", "embedding_backward")
-    listed = [f"{name}<{kind}>" for name in (*elementwise, "top_tokens")]
+    listed = [f"{name}<{kind}>" for name in elementwise]
     for groups in NORM_GROUPS:
         listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]
     for head in HEADS:
@@ -37,8 +37,14 @@ def names(kind: str) -> list[str]:
         "order_rows",
         *listed,
         *dict.fromkeys((f"cross_entropy<{kind}>", f"cross_entropy<{wide}>")),
-        *[f"{name}<{wide}>" for name in ("embedding_edges", "adam_", "gather_", "squares")],
+        *[f"{name}<{wide}>" for name in ("embedding_edges", "adam_", "gather_", "squares", "top_tokens")],
     ]
+
+
+def usual_names(kind: str) -> list[str]:
+    """The kernels of rows of up to 512 and heads of up to 64, the slowest to compile first."""
+    rare = tuple(f", {size}>" for size in (*NORM_GROUPS[1:], *HEADS[1:]))
+    return sorted([name for name in names(kind) if not name.endswith(rare)], key=lambda name: "attention" not in name)
 
 
 ATTENTION_BACKWARD = ("attention_backward", "attention_backward_queries")

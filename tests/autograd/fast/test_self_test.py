@@ -1,5 +1,6 @@
 """The test of a GPU at start-up: what is broken is named, and the precision refused."""
 
+import time
 from typing import Any
 
 import pytest
@@ -38,8 +39,19 @@ def test_a_device_that_computes_right_passes(kind: str, precision: str) -> None:
     with cuda_backend(kind) as gpu:
         gpu.set_precision(precision)
         launched = len(gpu.launched)
+        assert {*gpu.launched} <= {*gpu._functions}, "compiled side by side, before"
         gpu.set_precision(precision)
         assert len(gpu.launched) == launched  # once
+
+
+def test_a_run_that_waits_for_compilers_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    with installed(Emulator()):
+        gpu: Any = get_backend("cuda")
+        monkeypatch.setattr(gpu, "_load", lambda name: time.sleep(1.2))
+        gpu.compile(["a", "b"])
+        gpu.compile(["a", "b"])
+    assert capsys.readouterr().err.startswith("compiling 2 CUDA kernels on ")
+    assert [*gpu._functions] == ["a", "b"]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

@@ -1,4 +1,4 @@
-"""Give every Python process of a test the card that is none: STUB=numbers computes, STUB=counts counts."""
+"""Give every Python process of a test the card that is none: STUB=numbers computes, =counts counts, =compiles compiles, too."""
 
 import os
 import sys
@@ -9,4 +9,4 @@ if os.environ.get("STUB"):
     sys.path.insert(0, os.environ["STUB_PROJECT"])
     from tests.emulation.real_cupy.stub import install
 
-    stub = install(numbers=os.environ["STUB"] == "numbers")
+    stub = install(numbers=os.environ["STUB"] == "numbers", compiled=os.environ["STUB"] == "compiles")
