@@ -488,8 +488,8 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
         g_inputs = call_backward(node, g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
         g = g_inputs[i]
-        if type(g) is not ndarray:
-            g = g() if spec is not None and callable(g) else g
+        if type(g) is not ndarray and spec is not None:
+            g = g() if callable(g) else g
             if isinstance(g, np.generic) or (g is not None and not hasattr(g, "dtype")):  # a scalar, as NumPy's sums
                 g = node.backend.asarray(g)
         if spec is None or g is None:  # no gradient, or 0

@@ -39,29 +39,27 @@ class Matrix(NamedTuple):
 
 @dataclass
 class _Plan:
-    """The descriptors of products of one shape, and the algorithm that cuBLASLt proposes for them."""
+    """The descriptors of products of one shape, and an algorithm that cuBLASLt proposes for them."""
 
     description: int
     layouts: tuple[int, int, int]
-    result: Any  # of the heuristic, which holds the algorithm
+    results: Any  # of the heuristic, which hold the algorithms
+    algorithm: int  # the address of one of them
     used: bool = False
-
-    @property
-    def algorithm(self) -> int:
-        return self.result["algo"].ctypes.data
 
 
 class Products:
     """The products of one GPU.
 
     workspace: address of WORKSPACE_BYTES on this GPU, used by one product after the other
+    proposal: which of the algorithms that cuBLASLt proposes for a product; 0 is what it takes to be the fastest
 
     Raises: lt.cuBLASLtError, or what nvmath raises where the library is missing
     """
 
-    def __init__(self, workspace: int):
+    def __init__(self, workspace: int, proposal: int = 0):
         self._handle = lt.create()
-        self._workspace = workspace
+        self._workspace, self._proposal = workspace, proposal
         self._plans: dict[tuple[Any, ...], _Plan | None] = {}
 
     def multiply(
@@ -131,19 +129,21 @@ class Products:
             attribute = getattr(lt.MatmulPreferenceAttribute, name)
             number = np.array(value, lt.get_matmul_preference_attribute_dtype(attribute))
             lt.matmul_preference_set_attribute(preference, attribute, number.ctypes.data, number.nbytes)
-        result, count = np.zeros((), lt.matmul_heuristic_result_dtype), np.zeros((), np.int32)
+        results, count = np.zeros(1 + self._proposal, lt.matmul_heuristic_result_dtype), np.zeros((), np.int32)
         try:
             lt.matmul_algo_get_heuristic(
-                self._handle, description, *layouts, layouts[2], preference, 1, result.ctypes.data, count.ctypes.data
-            )
+                self._handle, description, *layouts, layouts[2], preference, len(results), results.ctypes.data,
+                count.ctypes.data,
+            )  # fmt: skip
         except lt.cuBLASLtError:  # not supported
             count[...] = 0
         finally:
             lt.matmul_preference_destroy(preference)
-        if not count:
+        if count <= self._proposal:
             _destroy(description, layouts)
             return None
-        return _Plan(description, (layouts[0], layouts[1], layouts[2]), result)
+        algorithm = results[self._proposal :]["algo"].ctypes.data
+        return _Plan(description, (layouts[0], layouts[1], layouts[2]), results, algorithm)
 
 
 def _destroy(description: int, layouts: Sequence[int]) -> None:

@@ -216,7 +216,9 @@ class _Cupy(ModuleType):
 def _asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> ndarray:
     if isinstance(a, ndarray):
         return a if dtype is None or a.dtype == dtype else a.astype(dtype)
-    return ndarray(np.array(a, dtype=dtype, order=order or "K"))
+    array = np.array(a, dtype=dtype, order=order or "K")
+    assert not array.dtype.hasobject, "CuPy has no arrays of objects"
+    return ndarray(array)
 
 
 def _empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:

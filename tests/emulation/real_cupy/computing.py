@@ -272,7 +272,7 @@ def _compiled(name: str, source: str) -> _Kernel:
             _library(f'#include "{EMULATION / "device.h"}"\n{source}\n', names, ()), names.index(name), False
         )
     source = re.sub(
-        r"extern __shared__ ([\w:<>]+) (\w+)\[\];", r"\1* \2 = (\1*)emulator::shared_memory.data();", source
+        r"extern __shared__ ([\w:<> ]+) (\w+)\[\];", r"\1* \2 = (\1*)emulator::shared_memory.data();", source
     )
     text = f'#include "{EMULATION / "device.h"}"\n#include "{OURS / "cupy_on_cpu.h"}"\n{source}\n'
     one_thread = "CUPY_FOR" in source and not re.search("__sync|__shfl", source)  # a loop that one can run alone

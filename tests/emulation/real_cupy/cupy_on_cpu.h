@@ -28,7 +28,7 @@ inline double __longlong_as_double(unsigned long long x) { return of_bits<double
 inline long long __double_as_longlong(double x) { return of_bits<long long>(x); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline void __syncwarp(unsigned = 0) { emulator::wait_for_warp(); }
+inline void __syncwarp(unsigned) { emulator::wait_for_warp(); }
 inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 inline float rsqrt(float x) { return 1 / std::sqrt(x); }
