@@ -1,4 +1,7 @@
-"""Give every Python process of a test the card that is none: STUB=numbers computes, =counts counts, =compiles compiles, too."""
+"""Give every Python process of a test the card that is none.
+
+STUB=numbers: launches are computed; counts: counted; compiles: compiled by NVRTC and counted.
+"""
 
 import os
 import sys
