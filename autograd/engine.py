@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from sys import modules
 from types import CodeType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy import ndarray
@@ -37,12 +37,14 @@ from autograd.tensor import (
     ArraySpec,
     Edge,
     GradientSums,
+    Leaf,
     Tensor,
     TensorLike,
     attach,
     edge_of,
     key_of,
     new_tensor,
+    make_spec,
     spec_of,
     spec_of_array,
     split,
@@ -51,22 +53,14 @@ from autograd.tensor import (
 
 __all__ = ["Op", "apply", "unbroadcast"]
 
-implementations: dict[str, dict[type[Op], Any]] = {"cpu": {}, "cuda": {}}
-"""The classes of each kind of device that compute in the place of plain ops: `autograd.fast` enters its own.
+implementations: dict[type[Op], Any] = {}
+"""The classes that compute in the place of plain ops: `autograd.fast` enters its own.
 
 Each has a guard, `takes(backend, arrays, parameters)`: where it says no, the plain op runs.
 """
 
-_order = itertools.count()
-
-
-class _Kept(NamedTuple):
-    """The arrays that a plain op keeps for the backward pass of given inputs."""
-
-    needs_gradient: tuple[bool, ...]
-    nothing: tuple[None, ...]  # one for the output and for each input
-    output: bool
-    inputs: tuple[tuple[int, bool], ...]  # those that are read, and those without a gradient; whether each is read
+clock = itertools.count(1)
+"""The order in which nodes are made and arrays are changed in place."""
 
 
 class Op:
@@ -104,24 +98,24 @@ class Op:
 
     is_plain: ClassVar[bool] = False
     moves: ClassVar[bool] = False  # True if the gradient is that of the output in another shape, with no sum
-    _keeps: ClassVar[dict[tuple[bool, ...], _Kept]]  # what `places_read` says, by `needs_gradient`
+    _keeps: ClassVar[dict[int, Any]]  # of `_what_to_keep`, by the bits of `needs_gradient`
 
     forward: Any  # a static function or a method
     backward: Any
 
+    __slots__ = ("_edges", "_saved", "call_site", "freed", "order", "output_specs")  # a slot is set in a third of the time
+    order: int  # by `clock`
+    freed: bool
+    output_specs: tuple[ArraySpec, ...]
+    call_site: tuple[CodeType, int] | None  # the user's code that made the op, if an observer noted it
+    _edges: tuple[Edge | None, ...]
+    _saved: Any  # a tuple, or a function of the node that puts one in its place when it is first needed
+
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
-    needs_gradient: tuple[bool, ...] = ()  # one flag per input
-    output_specs: tuple[ArraySpec, ...] = ()
-    _several = False  # whether forward returned a tuple
     parameters: dict[str, Any] = {}  # noqa: RUF012
-    order: int = -1
     hooks: dict[int, Any] | None = None  # `Hooks` by output index
-    freed = False
-    call_site: tuple[CodeType, int] | None = None  # the user's code that made the op, if an observer noted it
-    recorded_at = 0  # the time, if an observer noted it: see safety.py
-    _edges: tuple[Edge | None, ...] = ()
-    _saved: Any = ()  # a tuple, or a function of the node that puts one in its place when it is first needed
+    _several = False  # whether forward returned a tuple
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -163,6 +157,11 @@ class Op:
         return tuple([a for a in saved if isinstance(a, self.xp.ndarray)]) if self.is_plain else saved
 
     @property
+    def needs_gradient(self) -> tuple[bool, ...]:
+        """Whether each input needs a gradient."""
+        return tuple([edge is not None for edge in self._edges])
+
+    @property
     def edges(self) -> tuple[tuple[Op | Tensor, int] | None, ...]:
         """The destination of each input's gradient: a node and the number of its output, or a leaf and 0; or None."""
         return tuple([None if edge is None else split(edge) for edge in self._edges])
@@ -185,13 +184,16 @@ class Op:
         if not self.is_plain:
             return self.results_of(self.backward(*g_outputs))
         y, *inputs = self.saved
-        inputs = [spec if a is None else a for a, spec in zip(inputs, input_specs, strict=True)]
-        if not self.moves:  # sums may be beyond half
-            g_outputs = [g.astype(np.float32) if g.dtype.itemsize == 2 else g for g in g_outputs]
+        for i, spec in enumerate(input_specs):
+            if inputs[i] is None:
+                inputs[i] = spec
+        if not self.moves and g_outputs[0].itemsize == 2:  # sums may be beyond half
+            g_outputs = [g.astype(np.float32) for g in g_outputs]
+        g: Any = g_outputs[0]
         if self._several:
             g, y = tuple(g_outputs), self.output_specs
-        else:
-            g, y = g_outputs[0], self.output_specs[0] if y is None else y
+        elif y is None:
+            y = self.output_specs[0]
         return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters))
 
     def results_of(self, result: Any) -> list[Any]:
@@ -200,7 +202,7 @@ class Op:
             raise RuntimeError(
                 f"{self}: backward returned None; return a gradient for each input, (None,) for a gradient of 0"
             )
-        found = list(result) if isinstance(result, tuple) else [result]
+        found = [*result] if isinstance(result, tuple) else [result]
         if len(found) != len(self._edges):
             raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")
         return found
@@ -220,19 +222,19 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
     recording, events = state.recording, state.events
-    arrays, edges, needs, has_float = [], [], [], False
+    arrays, edges, needs, has_float = [], [], 1, False
     for x in inputs:
-        if isinstance(x, Tensor):
-            arrays.append(x.data)
-            if recording and x._requires_grad:
-                edges.append(x if x._edge is None else x._edge)
-                needs.append(True)
-                continue
-        else:
+        needs += needs  # after a first 1, a bit for each input: 1 if it needs a gradient
+        edge = None
+        if not isinstance(x, Tensor):
             arrays.append(as_operand(x))
             has_float = has_float or type(arrays[-1]) is float
-        edges.append(None)
-        needs.append(False)
+        else:
+            arrays.append(x.data)
+            if recording and x._edge is not None:
+                edge = x if x._edge is Leaf else x._edge
+                needs += 1
+        edges.append(edge)
     if has_float:
         arrays = beside_bfloat16(arrays)
     backend = CPU
@@ -240,21 +242,21 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         backend = backend_of(arrays)
         if backend is not CPU:
             arrays = on_device(backend, inputs, arrays)
-    if parameters:
-        _refuse_tensors(op_class, parameters)
-    fast = implementations[backend.kind].get(op_class)
+    fast = implementations.get(op_class)
     if fast is not None and fast.takes(backend, arrays, parameters):
         op_class = fast
     op = op_class()
-    op._edges, op.needs_gradient = tuple(edges), tuple(needs)
+    op._edges, op.order, op.freed = tuple(edges), next(clock), False
+    op._saved, op.output_specs, op.call_site = (), (), None
     if parameters:
+        _refuse_tensors(op_class, parameters)
         op.parameters = parameters
     if backend is not CPU:
         op.backend = backend
     for call in events.before_forward:
         call(op, arrays)
     try:
-        result = op.forward(backend.xp, *arrays, **parameters) if op.is_plain else op.forward(*arrays, **parameters)
+        result = op.forward(*arrays, **parameters) if not op.is_plain else op.forward(backend.xp, *arrays, **parameters)
     except BaseException:
         for call in events.after_error:
             call(op)
@@ -268,8 +270,8 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         tensors = [_output(backend, result, op_class)]
     for call in events.after_forward:
         call(op, [y.data for y in tensors])
-    if True in needs:
-        _record(op, arrays, tensors)
+    if needs != 1 << len(edges):
+        _record(op, needs, arrays, tensors)
         for call in events.after_record:
             call(op, inputs, tensors)
     return tuple(tensors) if op._several else tensors[0]  # type: ignore[return-value]  # a Tensor can be unpacked, too
@@ -304,46 +306,49 @@ def _output(backend: Backend, a: Any, op_class: type) -> Tensor:
     return new_tensor(backend.asarray(a))
 
 
-def _record(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
+def _record(op: Op, needs: int, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
-    op.order = next(_order)
     if op.is_plain:
-        op._saved = _kept(op, arrays, outputs)
+        op._saved, places = op._keeps.get(needs) or _what_to_keep(op, needs)
+        if places:
+            op._saved = _kept(op._saved, places, [outputs[0].data, *arrays])
     specs: tuple[ArraySpec, ...] = ()
     for y in outputs:
-        spec = spec_of_array(y.data)
-        if is_floating(spec[1]):
-            y._requires_grad, y._edge = True, (op, len(specs)) if specs else op
-        elif spec[1].kind not in "biu":
+        dtype = y.data.dtype
+        if dtype.kind == "f" or is_floating(dtype):
+            y._edge = (op, len(specs)) if specs else op
+        elif dtype.kind not in "biu":
             raise TypeError(
-                f"{type(op).__name__} of a Tensor that requires a gradient gave {spec.dtype}; only real functions are "
+                f"{type(op).__name__} of a Tensor that requires a gradient gave {dtype}; only real functions are "
                 "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
             )
-        specs += (spec,)
+        specs += (make_spec((y.data.shape, dtype)),)
     op.output_specs = specs
 
 
-def _kept(op: Op, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    """Return what a plain op keeps: the output and inputs that its backward pass reads, and numbers.
+Places: TypeAlias = tuple[tuple[int, bool], ...]
 
-    In the place of other arrays an `ArraySpec`, and None where the graph has that anyway.
+
+def _what_to_keep(op: Op, needs: int) -> tuple[tuple[None, ...], Places]:
+    """Find out, once for the bits of `needs`, what a plain op keeps of the output and the inputs.
+
+    Returns a tuple of None for each of them, and the places of those that are kept: 0 for the output, i + 1 for
+    input i, and whether the backward pass reads it.  What it does not read is kept if it is a number.
     """
-    needs = op.needs_gradient
-    keeps = op._keeps.get(needs)
-    if keeps is None:
-        places = op.places_read(needs)
-        inputs = tuple([(i, i + 1 in places) for i, needed in enumerate(needs) if i + 1 in places or not needed])
-        keeps = op._keeps[needs] = _Kept(needs, (None,) * (len(needs) + 1), 0 in places, inputs)
-    op.needs_gradient = keeps.needs_gradient  # one object for all nodes
-    if not (keeps.output or keeps.inputs):
-        return keeps.nothing
-    kept: list[Any] = list(keeps.nothing)
-    if keeps.output and not op._several:
-        kept[0] = outputs[0].data
-    for i, is_read in keeps.inputs:
+    needed = op.needs_gradient
+    read = op.places_read(needed) - ({0} if op._several else set())
+    places = [(i, i in read) for i in range(len(needed) + 1) if i in read or not (True, *needed)[i]]
+    op._keeps[needs] = found = (None,) * (len(needed) + 1), tuple(places)
+    return found
+
+
+def _kept(kept: Sequence[None], places: Places, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what a plain op keeps: in the place of arrays that are not read an `ArraySpec`, or None for an edge's."""
+    filled: list[Any] = list(kept)
+    for i, is_read in places:
         a = arrays[i]
-        kept[i + 1] = a if is_read or not hasattr(a, "dtype") else spec_of_array(a)
-    return tuple(kept)
+        filled[i] = a if is_read or not hasattr(a, "dtype") else spec_of_array(a)
+    return tuple(filled)
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------
@@ -481,7 +486,10 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
     events = state.events
     for call in events.before_backward:
         call(node, g_outputs if call_backward is None else [g.data for g in g_outputs])
-    input_specs = [None if edge is None else spec_of(edge) for edge in node._edges]
+    input_specs: list[ArraySpec | None] = []
+    for edge in node._edges:
+        is_first = isinstance(edge, Op)  # output of an op: no call, as these are most
+        input_specs.append(None if edge is None else edge.output_specs[0] if is_first else spec_of(edge))
     if call_backward is None:
         g_inputs = node.call_backward(g_outputs, input_specs)
     else:

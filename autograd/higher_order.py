@@ -95,9 +95,7 @@ def _read(a: Any, spec: ArraySpec, edge: Edge) -> Tensor | ArraySpec:
     if a.shape != spec.shape:  # an implementation has broadcast it
         lead = a.ndim - len(spec.shape)
         a = a[(0,) * lead + tuple([slice(n) for n in spec.shape])]
-    tensor = new_tensor(a)
-    tensor._requires_grad, tensor._edge = True, edge
-    return tensor
+    return new_tensor(a, edge)
 
 
 # ---- NumPy's functions, on Tensors --------------------------------------------------------------------------------

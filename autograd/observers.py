@@ -69,18 +69,19 @@ class Events:
 
 
 ThreadState.events = Events(())
-_installed: list[Observer] = []
+installed: list[Observer] = []
+"""The observers of the process."""
 
 
 def install(observer: Observer) -> None:
     """Call `observer` around every op of every thread from now on, before the observers of any block."""
-    _installed.append(observer)
-    ThreadState.events = Events(_installed)
+    installed.append(observer)
+    ThreadState.events = Events(installed)
 
 
 @contextmanager
 def observe(observer: Observer) -> Iterator[Observer]:
     """Context manager: call `observer` around every op of this thread, in addition to the observers around it."""
     observers = (*state.observers, observer)
-    with Setting("observers", observers), Setting("events", Events([*_installed, *observers])):
+    with Setting("observers", observers), Setting("events", Events([*installed, *observers])):
         yield observer

@@ -1,8 +1,9 @@
 """Two observers of every op, on by default: who made it, and whether what it kept was changed in place since.
 
-A clock counts all changes in place through a Tensor.  Code that needs an array unchanged remembers the time and later
-compares it with the time of the last change of the array's memory.  Nothing is recorded for the many arrays that never
-change.  Without the observers, as in the plain code alone, nothing notices a change.
+The clock by which nodes are ordered counts changes in place through a Tensor, too.  Code that needs an array unchanged
+remembers the time, a node its `order`, and later compares it with the time of the last change of the array's memory.
+Nothing is noted for the many arrays that never change.  Without the observers, as in the plain code alone, nothing
+notices a change.
 """
 
 from __future__ import annotations
@@ -16,38 +17,41 @@ from typing import Any
 from numpy import ndarray
 
 from autograd import observers
-from autograd.modes import state
+from autograd.engine import clock
 from autograd.observers import Observer
 
 __all__ = ["CallSites"]
 
 Array = Any  # numpy.ndarray or cupy.ndarray
+_is_ours: dict[str, bool] = {}  # file name -> whether it is of this package
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-class _IsOurs(dict[str, bool]):
-    """File name -> whether it is of this package: a look-up takes a third of the time of the comparison."""
-
-    def __missing__(self, name: str) -> bool:
-        self[name] = found = name.startswith(_HERE)
-        return found
-
-
-_is_ours = _IsOurs()
+def note_call_site(op: Any, *_: Any) -> None:
+    """Note in `op` which code of the user made it: the nearest stack frame outside this package."""
+    frame = sys._getframe(2)
+    code = frame.f_code
+    while (ours := _is_ours.get(code.co_filename)) or ours is None:
+        if ours is None:  # a look-up takes a third of the time of the comparison
+            _is_ours[code.co_filename] = code.co_filename.startswith(_HERE)
+        elif frame.f_back is None:
+            break
+        else:
+            frame = frame.f_back
+            code = frame.f_code
+    op.call_site = code, frame.f_lasti
 
 
 class CallSites(Observer):
-    """Notes when each op was made, and by which code of the user: the nearest stack frame outside this package."""
+    """Notes by which code of the user each op was made."""
 
-    def before_forward(self, op: Any, arrays: Sequence[Array]) -> None:
-        if True in op.needs_gradient or state.observers:
-            op.recorded_at = clock.now
-            frame = sys._getframe(2)
-            code = frame.f_code
-            while _is_ours[code.co_filename] and frame.f_back is not None:
-                frame = frame.f_back
-                code = frame.f_code
-            op.call_site = code, frame.f_lasti
+    before_forward = staticmethod(note_call_site)
+
+
+class CallSitesOfNodes(Observer):
+    """Notes the same of ops that are recorded, as messages of a backward pass name them."""
+
+    after_record = staticmethod(note_call_site)
 
 
 class ChangesInPlace(Observer):
@@ -57,32 +61,32 @@ class ChangesInPlace(Observer):
         note_change(array)
 
     def before_backward(self, op: Any, g_outputs: Sequence[Array]) -> None:
-        if clock.now != op.recorded_at:  # else nothing at all was changed since
-            require_unchanged(op.saved_arrays, op.recorded_at, op)
+        if op.order < latest.change:  # else nothing at all was changed since
+            require_unchanged(op.saved_arrays, op.order, op)
 
 
 def install() -> None:
     """Watch every op of the process from now on."""
-    observers.install(CallSites())
+    observers.install(CallSitesOfNodes())
     observers.install(ChangesInPlace())
 
 
 # ---- Changes in place ----
 
 
-class _Clock:
-    """The number of changes in this process so far."""
+class _Latest:
+    """The time of the latest change of any array, 0 before the first."""
 
-    now = 0
+    change = 0
 
 
-clock = _Clock()
+latest = _Latest()
 _changes: dict[int, tuple[weakref.ref, int]] = {}  # time of the last change, by id of the array that owns the memory
 
 
 def now() -> int:
-    """Return the number of changes so far."""
-    return clock.now
+    """Return the time: changes from now on are later."""
+    return next(clock)
 
 
 def owner_of(array: Any) -> Any:
@@ -95,14 +99,14 @@ def owner_of(array: Any) -> Any:
 
 def note_change(array: Any) -> None:
     """Note that elements of an array are changed now, with those of all views of its memory."""
-    clock.now += 1
+    latest.change = next(clock)
     owner = owner_of(array)
     key = id(owner)
     known = _changes.get(key)
     reference = known[0] if known is not None and known[0]() is owner else None
     if reference is None:
         reference = weakref.ref(owner, lambda gone: _forget(key, gone))
-    _changes[key] = reference, clock.now
+    _changes[key] = reference, latest.change
 
 
 def _forget(key: int, gone: weakref.ref) -> None:
@@ -119,7 +123,7 @@ def last_change(array: Any) -> int:
 
 def require_unchanged(arrays: Iterable[Any], since: int, who: Any) -> None:
     """Raises: RuntimeError if the memory of one of the arrays was changed after the time `since`"""
-    if clock.now == since:
+    if latest.change < since:
         return
     for array in arrays:
         if last_change(array) > since:

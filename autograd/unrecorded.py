@@ -66,7 +66,7 @@ _A_NUMBER = (
 
 def to_array(self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
     """Convert to an array, for np.asarray and arrays of Tensors.  Raises: TypeError if a gradient would be lost"""
-    if self._requires_grad and is_grad_enabled():
+    if self.requires_grad and is_grad_enabled():
         raise TypeError(
             "a NumPy array of a Tensor that requires a gradient would lose its graph; join Tensors with "
             "autograd.stack or autograd.concatenate, or write x.data or x.detach() if no gradient is wanted"
@@ -108,7 +108,7 @@ def to_html(self: Tensor) -> str:
 
 def reduce_ex(self: Tensor, protocol: Any) -> Any:
     """Support copy and pickle.  Raises: RuntimeError for the result of an op, whose graph cannot be copied"""
-    if self._edge is not None:
+    if self.op is not None:
         raise RuntimeError(
             f"only leaf Tensors can be copied or pickled, this one was made by {self.op}; "
             "use x.detach(), or x.clone() for a copy with a graph"

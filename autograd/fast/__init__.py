@@ -3,13 +3,13 @@
 Nothing in `autograd` outside this package needs it: `install` enters the implementations into the engine's table.
 """
 
-from autograd import backend, observers
+from autograd import backend
 from autograd.engine import implementations
 from autograd.fast import numpy_layers, numpy_products, numpy_search, ops  # noqa: F401 (they fill the table)
 from autograd.fast.choices import make_gpu_backend, set_kernels, set_precision
 from autograd.fast.low_precision import int8  # noqa: F401 (as above)
 from autograd.fast.memory import keep_freed_memory, return_freed_memory
-from autograd.fast.recomputed import RecomputedOutputs
+from autograd.fast.recomputed import recompute_large_outputs
 from autograd.fast.table import cpu_kernels, kernels_of, kernels_on
 from autograd.fast.threads import available_cores, in_one_thread, set_threads, thread_count
 from autograd.ops.fused import (
@@ -32,6 +32,7 @@ __all__ = [
     "linear_cross_entropy",
     "linear_heads",
     "linear_relu",
+    "recompute_large_outputs",
     "return_freed_memory",
     "scaled_embedding",
     "set_kernels",
@@ -43,7 +44,5 @@ __all__ = [
 
 def install() -> None:
     """Compute with the implementations of this package from now on."""
-    for kind in implementations:
-        implementations[kind] |= ops.IMPLEMENTATIONS
+    implementations.update(ops.IMPLEMENTATIONS)
     backend.make_gpu_backend = make_gpu_backend
-    observers.install(RecomputedOutputs())

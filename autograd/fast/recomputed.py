@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import safety
+from autograd import observers, safety
 from autograd.backend import CPU
 from autograd.engine import Op
 from autograd.observers import Observer
@@ -132,6 +132,15 @@ class RecomputedOutputs(Observer):
                 op.recompute_depth, self.some = 1, True
             if op.narrow and op.kernels.in_bfloat16:
                 _keep_narrow(op, inputs, outputs)
+
+
+def recompute_large_outputs() -> None:
+    """Keep less in the graphs of this process from now on, by `RecomputedOutputs`.
+
+    Every op then takes a little longer, so only programs call this, never an import.
+    """
+    if not any(isinstance(each, RecomputedOutputs) for each in observers.installed):
+        observers.install(RecomputedOutputs())
 
 
 def _keep_less_of_inputs(op: Any, inputs: Sequence[Any]) -> None:

@@ -253,7 +253,14 @@ def set_up_device(
         raise UserError(f"{error}; choose --device cpu") from None
     if plain:
         return
-    from autograd.fast import available_cores, keep_freed_memory, set_kernels, set_precision, set_threads
+    from autograd.fast import (
+        available_cores,
+        keep_freed_memory,
+        recompute_large_outputs,
+        set_kernels,
+        set_precision,
+        set_threads,
+    )
 
     try:
         if backend.kind == "cpu":
@@ -272,6 +279,7 @@ def set_up_device(
             f"cannot start {threads or available_cores():,} threads ({why}); choose fewer --threads"
         ) from None
     keep_freed_memory()
+    recompute_large_outputs()
 
 
 REDRAW_S = 0.1
