@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, fields
 from types import MethodType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from autograd.engine import Op
 from autograd.inspect.graph import SavedMemory
 from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.readable import readable_array, readable_bytes, readable_place, table
+from autograd.inspect.readable import readable_bytes, table
 from autograd.observers import Observer, observe
-from autograd.safety import CallSites
 
 # Rows that are not of an op
 PYTHON = "(Python between ops)"
@@ -48,8 +43,7 @@ def profile(model: Any = None, **calls: Callable[..., Any]) -> Iterator[Profile]
         for name, method in calls.items():
             stack.enter_context(_timed(measured, name, method))
         stack.enter_context(listen(model, measured))
-        for observer in (CallSites(), measured):
-            stack.enter_context(observe(observer))
+        stack.enter_context(observe(measured))
         try:
             yield measured
         finally:
@@ -118,19 +112,13 @@ class Row:
         ]
 
 
-@dataclass
-class Slice:
-    """An activity from its begin to its end; two are nested or disjoint."""
+class Running(NamedTuple):
+    """An activity that has begun and not ended; one that begins inside of it ends first."""
 
     key: object
     row: Row
     phase: Phase
-    name: str
-    kind: str
-    start_s: float
-    end_s: float = 0.0
-    details: dict[str, Any] = field(default_factory=dict)
-    shapes: list[tuple[int, ...]] = field(default_factory=list)  # of the inputs of a forward pass
+    shapes: Sequence[tuple[int, ...]] = ()  # of the inputs of a forward pass
 
 
 class Clock:
@@ -140,9 +128,8 @@ class Clock:
     """
 
     def __init__(self, outside: Row, own: Row) -> None:
-        self.slices: list[Slice] = []
         self._outside, self._own = outside, own
-        self._running: list[Slice] = []
+        self._running: list[Running] = []
         self.start_s = self._last_s = time.perf_counter()
 
     def pause(self) -> float:
@@ -160,37 +147,27 @@ class Clock:
         self._last_s = now
         return now
 
-    def begin(self, key: object, row: Row, phase: Phase, name: str, kind: str, **about: Any) -> None:
-        """Assign time to `row` from now on, until `end` of the same key, without the activities that begin inside."""
-        self._running.append(Slice(key, row, phase, name, kind, self._last_s, **about))
-        self.slices.append(self._running[-1])
+    def begin(self, *activity: Any) -> None:
+        """Assign time to the row of a `Running` from now on, until `end` of its key, but for what begins inside."""
+        self._running.append(Running(*activity))
 
-    def end(self, key: object) -> Slice | None:
+    def end(self, key: object) -> Running | None:
         """End the activity `key`, and those inside it that raised an error; None if it is not running."""
         if not any(each.key is key for each in self._running):
             return None
-        while True:
-            ended = self._running.pop()
-            is_last, ended.key, ended.end_s = ended.key is key, None, self._last_s  # an ended slice keeps no op alive
-            if is_last:
-                return ended
-
-    def end_all(self) -> None:
-        """End all activities."""
-        if self._running:
-            self.end(self._running[0].key)
+        while (ended := self._running.pop()).key is not key:
+            pass
+        return ended
 
 
 # ---- The profile -------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Seen:
+class _Seen(NamedTuple):
     """Notes on a node from its forward pass, for its backward pass."""
 
     row: Row
     flops_backward: float
-    details: dict[str, Any]
 
 
 def _own_time(method: Callable[..., None]) -> Callable[..., None]:
@@ -223,7 +200,6 @@ class Profile(Observer, ModuleListener):
     def finish(self) -> None:
         """Stop measuring at the end of the block."""
         self.wall_ms = (self._clock.pause() - self._clock.start_s) * 1e3
-        self._clock.end_all()
 
     # ---- Results ----
 
@@ -269,20 +245,6 @@ class Profile(Observer, ModuleListener):
 
     __repr__ = __str__  # the last line of a notebook's cell shows the table
 
-    def save_trace(self, path: str | Path) -> None:
-        """Write the time span of every activity as JSON for chrome://tracing and ui.perfetto.dev.
-
-        Each is a complete event ("ph": "X") with times in microseconds, from which viewers infer the nesting.
-        """
-        where = {"pid": os.getpid(), "tid": threading.get_ident()}
-        events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", **where, "args": {"name": "profile"}}]
-        for each in self._clock.slices:
-            start_us, length_us = (each.start_s - self._clock.start_s) * 1e6, (each.end_s - each.start_s) * 1e6
-            times = {"ts": round(start_us, 3), "dur": round(length_us, 3)}
-            events.append({"ph": "X", "name": each.name, "cat": each.kind, **times, **where, "args": each.details})
-        text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, allow_nan=False)
-        Path(path).write_text(text, encoding="utf-8")
-
     # ---- Ops ----
 
     @_own_time
@@ -291,11 +253,7 @@ class Profile(Observer, ModuleListener):
         name = type(op).__name__ + (", computed again" if self._passes else "")
         row = self._row(name, layer)
         row.calls += 1
-        details = {"line": readable_place(op.where)}
-        if layer is not None:
-            details["layer"] = self._label(layer)
-        shapes = [getattr(a, "shape", ()) for a in arrays]
-        self._clock.begin(op, row, "forward", name, "forward", details=details, shapes=shapes)
+        self._clock.begin(op, row, "forward", [getattr(a, "shape", ()) for a in arrays])
 
     @_own_time
     def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
@@ -303,9 +261,7 @@ class Profile(Observer, ModuleListener):
         if ended is not None:
             forward, backward = op.flops(ended.shapes, [y.shape for y in outputs])
             ended.row.flops += forward
-            ended.details["outputs"] = ", ".join(readable_array(y.shape, y.dtype) for y in outputs)
-            self._seen[op] = _Seen(ended.row, backward, {**ended.details, "GFLOP": backward / 1e9})
-            ended.details["GFLOP"] = forward / 1e9
+            self._seen[op] = _Seen(ended.row, backward)
 
     @_own_time
     def after_error(self, op: Op) -> None:
@@ -319,7 +275,7 @@ class Profile(Observer, ModuleListener):
     @_own_time
     def before_backward_pass(self) -> None:
         self._passes.append(object())
-        self._clock.begin(self._passes[-1], self._row(BACKWARD, None), "backward", "backward pass", "pass")
+        self._clock.begin(self._passes[-1], self._row(BACKWARD, None), "backward")
 
     @_own_time
     def after_backward_pass(self) -> None:
@@ -329,9 +285,9 @@ class Profile(Observer, ModuleListener):
     def before_backward(self, op: Op, g_outputs: Sequence[Any]) -> None:
         seen = self._seen.get(op)
         if seen is None:  # the forward pass was before the block
-            seen = _Seen(self._row(type(op).__name__, None), 0.0, {"line": readable_place(op.where)})
+            seen = _Seen(self._row(type(op).__name__, None), 0.0)
         seen.row.flops += seen.flops_backward
-        self._clock.begin(op, seen.row, "backward", f"{type(op).__name__} backward", "backward", details=seen.details)
+        self._clock.begin(op, seen.row, "backward")
 
     @_own_time
     def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
@@ -343,7 +299,7 @@ class Profile(Observer, ModuleListener):
     def enter_module(self, name: str) -> None:
         key = object()
         self._layers.append((name, key))
-        self._clock.begin(key, self._row(PYTHON, name), "forward", self._label(name), "module")
+        self._clock.begin(key, self._row(PYTHON, name), "forward")
 
     @_own_time
     def leave_module(self, name: str) -> None:
@@ -356,7 +312,7 @@ class Profile(Observer, ModuleListener):
         row = self._row(f"({name})", None)
         row.calls += 1
         self._clock.pause()
-        self._clock.begin(key, row, "other", name, "section")
+        self._clock.begin(key, row, "other")
         self._clock.resume()
         try:
             yield

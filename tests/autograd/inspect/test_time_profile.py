@@ -1,6 +1,5 @@
 """profile(): every moment of a step is in exactly one row."""
 
-import json
 import math
 import threading
 import time
@@ -247,31 +246,6 @@ def test_flops_of_a_model_are_six_for_each_weight_and_token():
 )
 def test_flops_by_the_element(function, expected):
     assert shapes_of(function, random_leaf(4, 3)) == expected
-
-
-# ---- The trace ----
-
-
-def test_the_trace_is_what_viewers_open(measured, tmp_path):
-    p, _ = measured
-    p.save_trace(tmp_path / "trace.json")
-    trace = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
-    assert trace["displayTimeUnit"] == "ms"
-    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    names = [event["name"] for event in events]
-    for name in ("Slow", "Slow backward", "backward pass", "parts.1", "Model", "optimizer", "data"):
-        assert name in names
-    assert names.count("Slow") == names.count("Slow backward") == 3
-    for event in events:
-        assert {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"} == set(event)
-        assert event["ts"] >= 0
-        assert event["dur"] >= 0
-        assert event["ts"] + event["dur"] <= p.wall_ms * 1e3 + 1
-    slow = next(event for event in events if event["name"] == "Slow")
-    assert slow["args"]["layer"] == "parts.0"
-    assert slow["args"]["outputs"] == "[3] float64"
-    assert slow["args"]["line"].startswith("test_time_profile.py:")
-    assert slow["dur"] >= 20e3
 
 
 # ---- Which module runs ----
