@@ -144,6 +144,8 @@ def dropout_add_layer_norm(
             total += residual[s]
         np.subtract(total, _row_means(total), out=n)
         variance = np.einsum("nd,nd->n", n, n)[:, None] / x.shape[1]
+        if not np.isfinite(variance).all():  # squares of numbers from 1e19 on are beyond float32
+            variance = np.square(n, dtype=np.float64).mean(axis=1, keepdims=True)
         np.sqrt(variance + eps, out=inverse_std[s])
         np.reciprocal(inverse_std[s], out=inverse_std[s])
         n *= inverse_std[s]

@@ -151,8 +151,10 @@ class Linear(FastOp, nn.Linear):
         for y in after_relu[:1]:  # one or none
             if g_y is self.masked:
                 self.masked = None
-            else:
+            elif needs_bias:
                 g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
+            else:
+                g_rows = nn.Relu.backward(self.xp, g_rows, rows_of(y), None)
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autograd import random
-from autograd.backend import backend_of, constant, keep_bfloat16, keep_where, widened
+from autograd.backend import backend_of, constant, keep_bfloat16, keep_where, silent, widened
 from autograd.engine import Op, apply, evaluate
 from autograd.ops.flops import attention_flops, linear_flops, per_input, per_output
 from autograd.ops.shape import (
@@ -265,8 +265,13 @@ def mean_of_rows(x: Array) -> Array:
 
 def normalised(xp: Any, x: Array, eps: float) -> tuple[Array, Array]:
     """(x - mean) / √(variance + eps) of each row, and the factor.  Shapes: x [..., D] -> [..., D], [..., 1]"""
-    centred = x - mean_of_rows(x)
-    inverse_std = 1 / xp.sqrt(mean_of_rows(centred * centred) + eps)
+    with silent():
+        centred = x - mean_of_rows(x)
+        variance = mean_of_rows(centred * centred)
+    if x.dtype == np.float32 and not xp.isfinite(variance).all():  # squares of numbers from 1e19 on are beyond float32
+        n, inverse_std = normalised(xp, x.astype(np.float64), eps)
+        return n.astype(x.dtype), inverse_std.astype(x.dtype)
+    inverse_std = 1 / xp.sqrt(variance + eps)
     return centred * inverse_std, inverse_std
 
 

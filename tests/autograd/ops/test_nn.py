@@ -150,6 +150,22 @@ def test_layer_norm_in_single_precision_far_from_zero():
     np.testing.assert_allclose(ours.data.std(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("plainly", [False, True], ids=["fast", "plain"])
+@pytest.mark.parametrize("scale", [1e18, 1e20, 1e37])
+def test_layer_norm_of_numbers_whose_squares_are_beyond_single_precision(scale, plainly, monkeypatch):
+    if plainly:
+        monkeypatch.setattr("autograd.engine.implementations", {})
+    x, g = normal((5, 8), dtype=np.float32), normal((5, 8), 1, np.float32)
+    found = []
+    for factor in (np.float32(1), np.float32(scale)):
+        leaf = Tensor(factor * x, requires_grad=True)
+        y = ag.layer_norm(leaf, np.ones(8, np.float32), np.zeros(8, np.float32), eps=0.0)
+        y.backward(g)
+        found.append((y.data, leaf.grad.data * factor))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_layer_norm_refuses_what_does_not_fit():
     x = Tensor(normal((2, 3)))
     with pytest.raises(ValueError, match=r"weight has shape \(2,\), the last axis of x asks for \(3,\)"):
