@@ -21,10 +21,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import modules
 from types import CodeType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -43,10 +43,9 @@ from autograd.tensor import (
     attach,
     edge_of,
     key_of,
-    new_tensor,
     make_spec,
+    new_tensor,
     spec_of,
-    spec_of_array,
     split,
     starting_gradient,
 )
@@ -96,14 +95,14 @@ class Op:
     registry: ClassVar[dict[str, type[Op]]] = {}
     """Every plain op of this package by name, so that tests can check that each one is covered."""
 
-    is_plain: ClassVar[bool] = False
     moves: ClassVar[bool] = False  # True if the gradient is that of the output in another shape, with no sum
-    _keeps: ClassVar[dict[int, Any]]  # of `_what_to_keep`, by the bits of `needs_gradient`
+    is_plain: ClassVar[bool] = False
+    _keeps: ClassVar[dict[int, Any]]  # of `_keeper`, by the bits of `needs_gradient`
 
     forward: Any  # a static function or a method
     backward: Any
 
-    __slots__ = ("_edges", "_saved", "call_site", "freed", "order", "output_specs")  # a slot is set in a third of the time
+    __slots__ = ("_edges", "_saved", "call_site", "freed", "order", "output_specs")  # set in a third of the time
     order: int  # by `clock`
     freed: bool
     output_specs: tuple[ArraySpec, ...]
@@ -279,11 +278,12 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
 
 def _refuse_tensors(op_class: type[Op], parameters: dict[str, Any]) -> None:
     """Raises: TypeError for a Tensor among the parameters of an op"""
-    for name in [name for name, value in parameters.items() if isinstance(value, Tensor)]:
-        raise TypeError(
-            f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
-            "pass it to apply() by position, or its number by .item()"
-        )
+    for name, value in parameters.items():
+        if isinstance(value, Tensor):
+            raise TypeError(
+                f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
+                "pass it to apply() by position, or its number by .item()"
+            )
 
 
 def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:
@@ -309,9 +309,8 @@ def _output(backend: Backend, a: Any, op_class: type) -> Tensor:
 def _record(op: Op, needs: int, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
     """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
     if op.is_plain:
-        op._saved, places = op._keeps.get(needs) or _what_to_keep(op, needs)
-        if places:
-            op._saved = _kept(op._saved, places, [outputs[0].data, *arrays])
+        keep = op._keeps.get(needs) or _keeper(op, needs)
+        op._saved = keep if type(keep) is tuple else keep([outputs[0].data, *arrays, None])
     specs: tuple[ArraySpec, ...] = ()
     for y in outputs:
         dtype = y.data.dtype
@@ -326,29 +325,27 @@ def _record(op: Op, needs: int, arrays: Sequence[Any], outputs: Sequence[Tensor]
     op.output_specs = specs
 
 
-Places: TypeAlias = tuple[tuple[int, bool], ...]
+def _keeper(op: Op, needs: int) -> Any:
+    """The function from [output, *inputs, None] to what a plain op keeps of them, made once for the bits of `needs`.
 
-
-def _what_to_keep(op: Op, needs: int) -> tuple[tuple[None, ...], Places]:
-    """Find out, once for the bits of `needs`, what a plain op keeps of the output and the inputs.
-
-    Returns a tuple of None for each of them, and the places of those that are kept: 0 for the output, i + 1 for
-    input i, and whether the backward pass reads it.  What it does not read is kept if it is a number.
+    These are arrays that the backward pass reads, and numbers; in the place of others None, or, without an edge that
+    has it, an `ArraySpec`.  Of an op that keeps nothing, the tuple of None itself.
     """
     needed = op.needs_gradient
     read = op.places_read(needed) - ({0} if op._several else set())
-    places = [(i, i in read) for i in range(len(needed) + 1) if i in read or not (True, *needed)[i]]
-    op._keeps[needs] = found = (None,) * (len(needed) + 1), tuple(places)
+    places = range(len(needed) + 1)
+    constant = [i for i in places[1:] if not needed[i - 1] and i not in read]
+    keep = itemgetter(*[i if i in read else -1 for i in places])
+
+    def keep_constants_too(arrays: list[Any]) -> tuple[Any, ...]:
+        kept = list(keep(arrays))
+        for i in constant:
+            a = arrays[i]
+            kept[i] = make_spec((a.shape, a.dtype)) if hasattr(a, "dtype") else a
+        return tuple(kept)
+
+    op._keeps[needs] = found = keep_constants_too if constant else keep if read else (None,) * len(places)
     return found
-
-
-def _kept(kept: Sequence[None], places: Places, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what a plain op keeps: in the place of arrays that are not read an `ArraySpec`, or None for an edge's."""
-    filled: list[Any] = list(kept)
-    for i, is_read in places:
-        a = arrays[i]
-        filled[i] = a if is_read or not hasattr(a, "dtype") else spec_of_array(a)
-    return tuple(filled)
 
 
 # ---- The backward pass -------------------------------------------------------------------------------------------
@@ -486,10 +483,7 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
     events = state.events
     for call in events.before_backward:
         call(node, g_outputs if call_backward is None else [g.data for g in g_outputs])
-    input_specs: list[ArraySpec | None] = []
-    for edge in node._edges:
-        is_first = isinstance(edge, Op)  # output of an op: no call, as these are most
-        input_specs.append(None if edge is None else edge.output_specs[0] if is_first else spec_of(edge))
+    input_specs = node.input_specs
     if call_backward is None:
         g_inputs = node.call_backward(g_outputs, input_specs)
     else:

@@ -104,7 +104,7 @@ class _Segment(Observer):
         random.set_first_row(self.first_row)
         second = _SecondRun(self.parts)
         try:
-            with enable_grad(), observe(second):
+            with enable_grad(), observe(safety.CallSites()), observe(second):
                 fn(*args, **kwargs)
         finally:
             random.set_state(outer_state)

@@ -173,8 +173,7 @@ def draw(results: Tensor | Sequence[Tensor], path: str | Path, names: Mapping[st
 
 def definition_of(op_class: type[Op]) -> type[Op]:
     """Return the plain op that a class implements; of others, the class itself."""
-    entries = [entry for table in implementations.values() for entry in table.items()]
-    return next((plain for plain, fast in entries if fast is op_class), op_class)
+    return next((plain for plain, fast in implementations.items() if fast is op_class), op_class)
 
 
 def kind_of(op_class: type[Op]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -263,11 +263,11 @@ def mean_of_rows(x: Array) -> Array:
     return x.mean(axis=-1, keepdims=True)
 
 
+@silent()
 def normalised(xp: Any, x: Array, eps: float) -> tuple[Array, Array]:
     """(x - mean) / √(variance + eps) of each row, and the factor.  Shapes: x [..., D] -> [..., D], [..., 1]"""
-    with silent():
-        centred = x - mean_of_rows(x)
-        variance = mean_of_rows(centred * centred)
+    centred = x - mean_of_rows(x)
+    variance = mean_of_rows(centred * centred)
     if x.dtype == np.float32 and not xp.isfinite(variance).all():  # squares of numbers from 1e19 on are beyond float32
         n, inverse_std = normalised(xp, x.astype(np.float64), eps)
         return n.astype(x.dtype), inverse_std.astype(x.dtype)
@@ -396,12 +396,8 @@ class CrossEntropy(Op):
         loss = nll
         if label_smoothing:
             loss = (1 - label_smoothing) * nll + label_smoothing * (log_total - logits.mean(axis=1))
-        loss, nll = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
-        return (
-            (loss, nll)
-            if reduction == "none"
-            else (reduced(loss, counted, reduction), reduced(nll, counted, reduction))
-        )
+        losses = xp.where(counted, loss, 0), xp.where(counted, nll, 0)
+        return losses if reduction == "none" else tuple([reduced(each, counted, reduction) for each in losses])
 
     @staticmethod
     def backward(xp, g, y, logits, *, targets, counted, label_smoothing, reduction):
@@ -438,20 +434,10 @@ def divisor(counted: Array) -> int:
 Reduction = Literal["mean", "sum", "none"]
 
 
-@overload
-def cross_entropy(
-    logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
-    reduction: Reduction = "mean", with_nll: Literal[False] = False,
-) -> Tensor: ...  # fmt: skip
-@overload
-def cross_entropy(
-    logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
-    reduction: Reduction = "mean", with_nll: Literal[True],
-) -> tuple[Tensor, Tensor]: ...  # fmt: skip
 def cross_entropy(
     logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
     reduction: Reduction = "mean", with_nll: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+) -> Any:  # fmt: skip
     """Cross-entropy of integer targets under softmax(logits), with label smoothing (section 5.4).
 
     The target distribution gives 1 - ε to the target and spreads ε over all V classes, the target included

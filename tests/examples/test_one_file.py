@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograd.engine import implementations
 from examples import one_file
 from examples.one_file import BOS, EOS, PAD, UNK
 from minitf import Adam, BeamSearchConfig, OptimizerConfig, Transformer, TransformerConfig, beam_search, greedy_search
@@ -25,7 +24,7 @@ WARMUP = 8
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     """Ops are computed as they are defined, with no fast implementation."""
-    monkeypatch.setitem(implementations, "cpu", {})
+    monkeypatch.setattr("autograd.engine.implementations", {})
 
 
 def models():

@@ -111,12 +111,12 @@ CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
 @contextmanager
 def plain() -> Iterator[None]:
     """Inside, every op is computed as it is defined."""
-    table = dict(implementations["cpu"])
-    implementations["cpu"].clear()
+    table = dict(implementations)
+    implementations.clear()
     try:
         yield
     finally:
-        implementations["cpu"].update(table)
+        implementations.update(table)
 
 
 def run(function: Callable[..., Any], arrays: list[np.ndarray], needed: list[bool], backend: Any = CPU) -> list[Any]:
@@ -154,7 +154,7 @@ each_op = pytest.mark.parametrize("op", [op.__name__ for op in IMPLEMENTATIONS])
 
 
 def test_both_tables_are_complete_and_tested():
-    assert IMPLEMENTATIONS == implementations["cpu"] == implementations["cuda"]
+    assert implementations == IMPLEMENTATIONS
     assert CALLS.keys() == {op.__name__ for op in IMPLEMENTATIONS}
     for plain_op, implementation in IMPLEMENTATIONS.items():
         assert issubclass(implementation, plain_op)

@@ -19,6 +19,8 @@ from minitf.training.optim import Adam
 from tests.helpers.leaves import random_leaf, without_garbage_collector
 from tests.helpers.marks import parametrize_some
 
+recomputed.recompute_large_outputs()
+
 KIB = 1024
 
 

@@ -22,6 +22,8 @@ from minitf.training.optim import Adam
 from tests.helpers.marks import parametrize_some
 from tests.helpers.model_variants import batch, every_variant, loss_of, model_with
 
+recomputed.recompute_large_outputs()
+
 BASE = TransformerConfig(
     vocab_size=17, layers=2, d_model=6, heads=2, d_ff=7,
     dropout=0.3, attention_dropout=0.2, activation_dropout=0.25, max_positions=9,
