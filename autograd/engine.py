@@ -41,6 +41,7 @@ from autograd.tensor import (
     Tensor,
     TensorLike,
     attach,
+    clock,
     edge_of,
     key_of,
     make_spec,
@@ -57,9 +58,6 @@ implementations: dict[type[Op], Any] = {}
 
 Each has a guard, `takes(backend, arrays, parameters)`: where it says no, the plain op runs.
 """
-
-clock = itertools.count(1)
-"""The order in which nodes are made and arrays are changed in place."""
 
 
 class Op:

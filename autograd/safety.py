@@ -17,8 +17,8 @@ from typing import Any
 from numpy import ndarray
 
 from autograd import observers
-from autograd.engine import clock
 from autograd.observers import Observer
+from autograd.tensor import clock
 
 __all__ = ["CallSites"]
 

@@ -6,6 +6,7 @@ NumPy arrays, `unrecorded` comparisons and changes in place, `hooks` what a back
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import warnings
@@ -40,6 +41,8 @@ Edge: TypeAlias = Any  # to a node's first output, the `Op`; to a leaf, the Tens
 Key: TypeAlias = int | tuple[int, int]  # of a leaf or a node's first output, its id; of another output, with the index
 Array = Any  # numpy.ndarray or cupy.ndarray
 
+clock = itertools.count(1)
+"""The order in which nodes are made and arrays are changed in place."""
 other_names: dict[str, str] = {}
 """Attributes of other libraries' arrays, and what to write here: `autograd.numpy_calls` enters them."""
 
