@@ -158,19 +158,14 @@ def _(rng):
 # ---- Einstein's summation ----
 
 _EINSUMS = [
-    "MK,KN->MN",
-    "BMK,BNK->BMN",
     "BHTK,BHSK->BHTS",
     "MK,NK",
     "K,K->",
     "MN->NM",
-    "MN->M",
     "MN->",
     "MM->M",
-    "MM",
     "MMK,K->MK",
     "MK,KN,NT->MT",
-    "MK,MK->MK",
     "...MK,...KN->...MN",
 ]
 
