@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 import autograd as ag
-from minitf import Adam, Embedding, FeedForward, LayerNorm, Linear, Module, MultiHeadAttention, TransformerConfig
+from minitf import Adam, Embedding, FeedForward, LayerNorm, Linear, Module, MultiHeadAttention
 
 D_MODEL, HEADS, LAYERS, LENGTH, BATCH, STEPS = 32, 4, 2, 32, 16, 600
 
 
 class Block(Module):  # x [B, T, D] -> [B, T, D]
     def __init__(self):
-        self.attention = MultiHeadAttention(TransformerConfig(d_model=D_MODEL, heads=HEADS))
+        self.attention = MultiHeadAttention(D_MODEL, HEADS)
         self.feed_forward = FeedForward(D_MODEL, 4 * D_MODEL)
         self.norms = LayerNorm(D_MODEL), LayerNorm(D_MODEL)
 

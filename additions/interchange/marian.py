@@ -323,9 +323,10 @@ def _refuse_what_marian_lacks(learned: LearnedModel) -> None:
     model = learned.model
     refuse_other_attention(model, "Marian")
     advice = "choose another --format, or train without it"
+    zero = "--set model.decoder_start=zero --set model.positions=sinusoidal-concatenated"
     if starts_with_embedding(learned) or model.decoder_start == "eos":
         start = f"decoder_start={model.decoder_start}"
-        raise UserError(f"{start} starts the decoder with an embedding, Marian with a zero vector; {advice}")
+        raise UserError(f"{start} starts the decoder with an embedding, Marian with a zero vector; train with {zero}")
     lacking = {"positions": "learned", "activation": "gelu", "scale_embeddings": False, "source_eos": False}
     refuse_fields(model, lacking, "Marian", advice)
     if model.first_position:

@@ -29,7 +29,7 @@ from minitf.system.files import atomic_write, os_errors_explained
 from minitf.system.process import printable, say, set_up_device, shell_command, silent
 
 if TYPE_CHECKING:
-    from minitf.decoding.translation import Translation
+    from minitf.decoding.lines import Translation
     from minitf.translation.forced_decoding import Alignment
     from minitf.translation.translator import Translator
 

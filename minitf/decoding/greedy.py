@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
-from minitf.decoding.candidates import dead_end, finder_of, log_probabilities_of, most_probable_next
+from minitf.decoding.candidates import dead_end, finder_of, log_probabilities_of, most_probable
 from minitf.decoding.decoder import IncrementalState
 from minitf.decoding.search import (
     BeamSearchConfig,
@@ -36,13 +36,10 @@ def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None =
     config, decoder = config or BeamSearchConfig(beam=1), decoder_of(model)
 
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
-        may_end = config.may_end(position, limits[sentences])
-        allowed = config.allow_unknown, may_end
-        token, gained = most_probable_next(logits, 1, position, sentences, *allowed, find=finder_of(decoder))
+        token, gained = most_probable(logits, 1, position, finder_of(decoder))
         return token[:, 0], gained[:, 0]  # of [R, 1] each
 
-    limits = max_lengths(source, config)
-    walks = walk(decoder, source, limits, choose)
+    walks = walk(decoder, source, max_lengths(source, config), choose)
     return [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
 
 
@@ -68,7 +65,7 @@ def walk(model: Model, source: Array, limits: Array, choose: Choice) -> list[tup
         position += 1
         newest, gained = choose(decoder.decode_step(newest, state), position, alive)  # [R] each
         if np.isneginf(gained).any():
-            raise dead_end(alive[gained.argmin()], position)
+            raise dead_end(position)
         for sentence, token, gain in zip(alive.tolist(), newest.tolist(), gained.tolist(), strict=True):
             tokens[sentence].append(token)
             log_probabilities[sentence].append(gain)
@@ -98,7 +95,7 @@ def score_targets(model: Model, source: Array, targets: Sequence[Sequence[int]])
 
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
         given = np.array([targets[sentence][position - 1] for sentence in sentences])
-        return given, log_probabilities_of(logits, given, position, sentences, finder_of(decoder))
+        return given, log_probabilities_of(logits, given, position, finder_of(decoder))
 
     walks = walk(decoder, source, np.array([len(target) for target in targets]), choose)
     return [gained for _, gained in walks]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import warnings
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -20,15 +19,13 @@ from minitf.config import RunConfig
 from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.candidates import DivergedError
 from minitf.decoding.decoder import IncrementalDecoder
-from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
-from minitf.decoding.translation import Translation
 from minitf.errors import UserError, nearest
+from minitf.system.environment import sum_left_to_right
 
-__all__ = ["search_of"]
+__all__ = ["Translation", "search_of"]
 
 MAX_ROWS_PER_BATCH = 512
 """Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
@@ -37,6 +34,27 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
 Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Any]]
 """(decoder, source [B, S], indices of the sentences) -> a result for each sentence"""
+Ids = tuple[int, ...]
+SENTENCE_ENDS = tuple(".!?…。！？।؟")
+CLAUSE_ENDS = tuple(",;:–—，；：、،")
+CLOSING = "\"'”’»›“)]}」』）"
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line."""
+
+    text: str
+    score: float
+    """log_probability / length penalty, by which translations are ranked; summed over the pieces of a long line."""
+    log_probability: float
+    """Natural logarithm; summed over the pieces of a long line."""
+    finished: bool
+    """False: cut at the length limit, because no hypothesis ended before."""
+    parts: tuple[tuple[Ids, Ids], ...] = field(default=(), repr=False)
+    """Source and target tokens of each piece of the line, without the end tokens; one piece of nearly every line."""
+    token_log_probabilities: tuple[float, ...] | None = None
+    """log P of each target token of a translation given to `score`, the end tokens of pieces included."""
 
 
 class Settings(TypedDict, total=False):
@@ -47,7 +65,6 @@ class Settings(TypedDict, total=False):
     beta: float | None
     max_extra_length: int | None
     max_length: int | None
-    min_length: int | None
     n_best: int | None
     """See `BeamSearchConfig`."""
     sampling: SamplingConfig | None
@@ -147,7 +164,7 @@ class LineTranslator:
         def count(batch: Sequence[int]) -> object:
             return plan.progress(sum(i + 1 in ends for i in batch))
 
-        found = self._search(pieces, plan, count, lambda piece: first_line + bisect_right(last_piece, piece))
+        found = self._search(pieces, plan, count)
         translated = self._decode(pieces, found)
         n = plan.search.n_best
         results = [
@@ -167,21 +184,12 @@ class LineTranslator:
         return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
 
     def _search(
-        self,
-        pieces: list[list[int]],
-        plan: Plan,
-        done: Callable[[Sequence[int]], Any],
-        line_of: Callable[[int], int] = lambda piece: 1,
+        self, pieces: list[list[int]], plan: Plan, done: Callable[[Sequence[int]], Any]
     ) -> list[list[Hypothesis]]:
-        """line_of: the number of the line of a piece, for messages"""
-
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            try:
-                if plan.sampling is not None:
-                    return sample(model, source, plan.search, plan.sampling)
-                return beam_search(model, source, plan.search)
-            except DivergedError as error:
-                raise error.at(f"line {line_of(places[error.sentence])}") from None
+            if plan.sampling is not None:
+                return sample(model, source, plan.search, plan.sampling)
+            return beam_search(model, source, plan.search)
 
         rows = plan.search.n_best if plan.sampling else plan.search.beam
         return self._run(pieces, job, plan, rows, done)
@@ -243,6 +251,57 @@ def _unknown_setting(name: str) -> TypeError:
     begin = [each for each in valid if each.startswith(name)]  # n: n_best
     hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
     return TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
+
+
+# ---- Lines longer than any that a model was trained on ----
+
+
+def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
+    """Split a line into pieces of at most `limit` subwords, each at least half as long, at the best places.
+
+    The best place is after the end of a sentence, else of a clause, of a word, or of a character; of several, the last.
+    `texts` are the subwords as sentencepiece writes them: "▁" begins a word, "<0xE2>" is a byte.
+    """
+    pieces = []
+    begin = 0
+    while len(ids) - begin > limit:
+        places = range(begin + limit, begin + limit // 2, -1)
+        cut = max(places, key=lambda place: _cut_quality(texts[place - 1], texts[place]))  # the first of the best
+        pieces.append(ids[begin:cut])
+        begin = cut
+    return [*pieces, ids[begin:]]
+
+
+def _cut_quality(before: str, after: str) -> int:
+    """Rank a place between two subwords: 4 after a sentence, 3 a clause, 2 a word, 1 a character, 0 inside one."""
+    if after.startswith("<0x") and "80" <= after[3:5].upper() <= "BF":
+        return 0  # a byte that continues a character
+    ended = before.rstrip(CLOSING)
+    if not after.startswith("▁") and before.isascii():
+        return 1  # inside a word, or between "3" and ".5"; other scripts may have no spaces
+    if ended.endswith(SENTENCE_ENDS):
+        return 4
+    if ended.endswith(CLAUSE_ENDS):
+        return 3
+    return 2 if after.startswith("▁") else 1
+
+
+def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
+    """Return the n best translations of a line, by the sum of the scores of a translation of each of its pieces."""
+    best: list[tuple[float, tuple[Translation, ...]]] = [(0.0, ())]
+    for translations in pieces:
+        longer = [(score + each.score, (*chosen, each)) for score, chosen in best for each in translations]
+        best = sorted(longer, key=lambda ranked: -ranked[0])[:n_best]
+    return [
+        Translation(
+            " ".join(each.text for each in chosen if each.text),
+            score,
+            sum_left_to_right(each.log_probability for each in chosen),
+            all(each.finished for each in chosen),
+            tuple(part for each in chosen for part in each.parts),
+        )
+        for score, chosen in best
+    ]
 
 
 # ---- Batches ----

@@ -13,16 +13,9 @@ from numpy.typing import NDArray
 
 from autograd.backend import backend_of
 from minitf.config.model import PAD
-from minitf.decoding.candidates import finder_of, log_probabilities_of, never_produced
+from minitf.decoding.candidates import NEVER, finder_of, log_probabilities_of
 from minitf.decoding.greedy import walk
-from minitf.decoding.search import (
-    BeamSearchConfig,
-    Hypothesis,
-    Model,
-    decoder_of,
-    hypothesis_of,
-    max_lengths,
-)
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, decoder_of, hypothesis_of, max_lengths
 from minitf.errors import UserError
 from minitf.system.environment import sum_left_to_right
 
@@ -73,23 +66,20 @@ def sample(
 
     def choose(logits: Array, position: int, rows: Array) -> tuple[Array, Array]:
         host_logits = backend_of([logits]).to_host(logits)
-        may_end = config.may_end(position, limits[rows // n])
         chosen = np.empty(len(rows), dtype=np.int64)
         for place, row in enumerate(rows.tolist()):
-            never = list(never_produced(config.allow_unknown, may_end[place]))
-            probabilities = distribution(host_logits[place], sampling, never)
-            chosen[place] = _draw(probabilities, generators[row].random())
-        return chosen, log_probabilities_of(logits, chosen, position, rows // n, finder_of(decoder))
+            chosen[place] = _draw(distribution(host_logits[place], sampling), generators[row].random())
+        return chosen, log_probabilities_of(logits, chosen, position, finder_of(decoder))
 
     walks = walk(decoder, source.repeat(n, axis=0), limits.repeat(n), choose)
     drawn = [hypothesis_of(tokens, sum_left_to_right(gained), config) for tokens, gained in walks]
     return [sorted(drawn[i : i + n], key=lambda each: -each.score) for i in range(0, len(drawn), n)]
 
 
-def distribution(logits: Array, sampling: SamplingConfig, never: list[int]) -> Array:
+def distribution(logits: Array, sampling: SamplingConfig) -> Array:
     """Return the distribution that the next token is drawn from.  Shapes: logits [V] -> [V] float64"""
     scaled = logits.astype(np.float64)
-    scaled[never] = -np.inf
+    scaled[list(NEVER)] = -np.inf
     order = np.argsort(-scaled, kind="stable")  # the most probable first, equal ones by id
     scaled = (scaled - scaled[order[0]]) / sampling.temperature
     probabilities = np.exp(scaled)

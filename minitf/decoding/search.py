@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.candidates import Finder, at_places, dead_end, finder_of, most_probable_next
+from minitf.decoding.candidates import Finder, at_places, dead_end, finder_of, most_probable
 from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
@@ -45,14 +45,8 @@ class BeamSearchConfig:
     """A sentence of S source tokens (without EOS) may become S + max_extra_length target tokens (with EOS)."""
     max_length: int | None = None
     """Most target tokens (with EOS), whatever the source; None: no such limit."""
-    min_length: int = 1
-    """Fewest target tokens (with EOS), where the limits above allow as many."""
     n_best: int = 1
     """Finished hypotheses returned for each sentence, the best first."""
-    allow_unknown: bool = False
-    """True if UNK may be produced. It stands for no text, so by default the next best token is chosen."""
-    stop_early: bool = True
-    """End a sentence once no alive hypothesis can enter its n-best; False, for tests, gives the same results later."""
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -69,24 +63,12 @@ class BeamSearchConfig:
             raise UserError(
                 f"max_length={self.max_length} is too small for the end-of-sentence token; choose 1 or more"
             )
-        if self.min_length < 1 or self.min_length > (self.max_length or np.inf):
-            raise UserError(
-                f"min_length={self.min_length} is not in 1..{self.max_length or '∞'}; choose 1 or more, and not more "
-                "than max_length"
-            )
         if not 1 <= self.n_best <= self.beam:
             raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
 
     def penalty(self, length: int) -> float:
         """Return the divisor of the log-probability of `length` tokens, EOS included, BOS not."""
         return length_penalty(length, self.alpha, self.beta)
-
-    def may_end(self, position: int, limits: Array) -> Array:
-        """Return whether an output may end at `position`: not before `min_length`, but in the last place of any limit.
-
-        Shapes: limits [R] -> bool [R]
-        """
-        return position >= np.minimum(self.min_length, limits)
 
     @property
     def candidates(self) -> int:
@@ -229,11 +211,7 @@ def _best_candidates(logits: Array, beams: Beams, config: BeamSearchConfig, posi
     its logits, and only N × C of the N × V log-probabilities are computed.
     """
     B, N = beams.log_probability.shape
-    sentences = np.repeat(beams.sentence, N)  # [B × N]
-    may_end = config.may_end(position, beams.max_length.repeat(N))  # [B × N]
-    token, gained = most_probable_next(
-        logits, config.candidates, position, sentences, config.allow_unknown, may_end, find
-    )  # [B × N, C] each
+    token, gained = most_probable(logits, config.candidates, position, find)  # [B × N, C] each
     C = token.shape[1]
     total = beams.log_probability.reshape(B * N, 1) + gained  # [B × N, C]
 
@@ -282,8 +260,6 @@ def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
     best alive log-probability / penalty(limit) bounds every later score. A later equal score does not enter the n-best.
     """
     ended = beams.max_length <= position
-    if not config.stop_early:
-        return ended
     bound = beams.log_probability[:, 0] / beams.max_penalty
     worst_kept = np.array([kept[-1].score if len(kept) == config.n_best else -np.inf for kept in beams.finished])
     return ended | (bound <= worst_kept)
@@ -293,7 +269,7 @@ def _cut(beams: Beams, b: Any, config: BeamSearchConfig, position: int) -> list[
     """Return the n_best alive hypotheses of a sentence that reached its length limit before any of them ended."""
     alive = np.flatnonzero(np.isfinite(beams.log_probability[b]))[: config.n_best]
     if not len(alive):
-        raise dead_end(beams.sentence[b], position)
+        raise dead_end(position)
     return [hypothesis_of(beams.tokens[b, n, 1:].tolist(), float(beams.log_probability[b, n]), config) for n in alive]
 
 

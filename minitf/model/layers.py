@@ -13,7 +13,8 @@ import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, backend_of
 from autograd.devices import get_backend
-from minitf.model.parameters import PROCESS, Initializer, Parameter, load_parameters, read_arrays, write_arrays
+from autograd.tensor import note_change
+from minitf.model.parameters import PROCESS, Initializer, Parameter, read_arrays, require_fit, write_arrays
 
 __all__ = ["Dropout", "Embedding", "FeedForward", "LayerNorm", "Linear", "Module"]
 
@@ -62,6 +63,8 @@ class Module:
             if isinstance(value, Parameter) and id(value) not in seen:
                 seen.add(id(value))
                 named[prefix + name] = value
+            elif type(value) is Tensor and value.requires_grad and value.is_leaf:
+                raise TypeError(f"{prefix}{name} is a Tensor that requires a gradient; make it a Parameter to train it")
         for name, child in self.children():
             child._collect(f"{prefix}{name}.", named, seen)
 
@@ -107,7 +110,15 @@ class Module:
 
         Raises: ValueError if names or shapes differ; the message has the first few.
         """
-        load_parameters(self.named_parameters(), arrays, copy=copy)
+        named = self.named_parameters()
+        require_fit(named, arrays, "the weights")
+        for name, parameter in named.items():
+            array = backend_of([parameter.data]).asarray(arrays[name])
+            if copy and _is_writeable(parameter.data):
+                parameter.data[...] = array
+                note_change(parameter.data)
+            else:  # another array: nothing that refers to the old one sees a change
+                parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parameters to a file of the safetensors format, by their names.  Raises: UserError if it cannot"""
@@ -119,6 +130,10 @@ class Module:
         Raises: UserError if the file cannot be read; ValueError if names or shapes differ
         """
         self.load_parameters(read_arrays(path))
+
+
+def _is_writeable(array: Any) -> bool:
+    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

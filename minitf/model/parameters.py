@@ -13,7 +13,6 @@ from numpy.random import PCG64, Generator  # NumPy itself imports them when they
 from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.creation import next_generator
-from autograd.tensor import note_change
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained
 
@@ -91,36 +90,19 @@ class ProcessInitializer(Initializer):
 PROCESS = ProcessInitializer()
 
 
-def load_parameters(named: dict[str, Parameter], arrays: dict[str, np.ndarray], *, copy: bool = True) -> None:
-    """`Module.load_parameters`, of parameters by name."""
-    missing, unknown = sorted(named.keys() - arrays.keys()), sorted(arrays.keys() - named.keys())
+def require_fit(into: Mapping[str, Any], arrays: Mapping[str, Array], what: str) -> None:
+    """Raises: ValueError if the names or shapes of two sets of arrays differ; the message has the first few"""
+    missing, unknown = sorted(into.keys() - arrays.keys()), sorted(arrays.keys() - into.keys())
     if missing or unknown:
-        raise ValueError(
-            f"the weights do not fit the model: missing {missing[:3] or 'none'}, unknown {unknown[:3] or 'none'}"
-        )
-    for name, parameter in named.items():
-        if parameter.shape != arrays[name].shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, the model expects {parameter.shape}")
-    for name, parameter in named.items():
-        array = backend_of([parameter.data]).asarray(arrays[name])
-        if copy and _is_writeable(parameter.data):
-            parameter.data[...] = array
-            note_change(parameter.data)
-        else:  # another array: nothing that refers to the old one sees a change
-            parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
-
-
-def _is_writeable(array: Any) -> bool:
-    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
+        raise ValueError(f"{what} do not fit: missing {missing[:3] or 'none'}, unknown {unknown[:3] or 'none'}")
+    for name, array in into.items():
+        if array.shape != arrays[name].shape:
+            raise ValueError(f"{what} do not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
 
 
 def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: str) -> None:
-    """Copy arrays into those of the same names, on their device.  Raises: ValueError if names or shapes differ."""
-    if difference := sorted(into.keys() ^ arrays.keys()):
-        raise ValueError(f"{what} does not fit: {difference[:3]} differ")
-    for name, array in into.items():
-        if array.shape != arrays[name].shape:
-            raise ValueError(f"{what} does not fit: {name} has shape {arrays[name].shape}, expected {array.shape}")
+    """Copy arrays into those of the same names, on their device.  Raises: as `require_fit`"""
+    require_fit(into, arrays, what)
     for name, array in into.items():
         array[...] = backend_of([array]).asarray(arrays[name])
 

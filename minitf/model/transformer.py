@@ -37,18 +37,23 @@ def padding_mask(ids: Array) -> Array:
 class MultiHeadAttention(Module):
     """Concat(head_1 … head_H) W^O, head_i = Attention(query W_i^Q, key W_i^K, value W_i^V).
 
-    The H projections of a kind are one matrix: W^Q and W^K are [H · K, D], W^V is [H · d_v, D].
+    The H projections of a kind are one matrix: W^Q and W^K are [H · K, D], W^V is [H · d_v, D].  K and d_v are D / H,
+    unless they are given.
     """
 
-    def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        d, keys, values = config.d_model, config.heads * config.head_d_k, config.heads * config.head_d_v
-        bias, gain = config.attention_bias, config.attention_gain
-        self.heads = config.heads
-        self.query = Linear(d, keys, init, bias=bias, gain=gain)
-        self.key = Linear(d, keys, init, bias=bias, gain=gain)
-        self.value = Linear(d, values, init, bias=bias, gain=gain)
-        self.output = Linear(values, d, init, bias=bias)
-        self.dropout = Dropout(config.attention_dropout)
+    def __init__(
+        self, d_model: int, heads: int, dropout: float = 0.0, init: Initializer = PROCESS, *,
+        d_k: int | None = None, d_v: int | None = None, bias: bool = True, gain: float = 1.0,
+    ):  # fmt: skip
+        if None in (d_k, d_v) and d_model % heads:
+            raise UserError(f"d_model={d_model} is not divisible by heads={heads}; choose a multiple of {heads}")
+        keys, values = (heads * (d_model // heads if d is None else d) for d in (d_k, d_v))
+        self.heads = heads
+        self.query = Linear(d_model, keys, init, bias=bias, gain=gain)
+        self.key = Linear(d_model, keys, init, bias=bias, gain=gain)
+        self.value = Linear(d_model, values, init, bias=bias, gain=gain)
+        self.output = Linear(values, d_model, init, bias=bias)
+        self.dropout = Dropout(dropout)
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Array | None = None, is_causal: bool = False
@@ -142,6 +147,12 @@ class Residual(Module):
         return self.norm(x + self.dropout(sublayer(x)))
 
 
+def attention_of(config: TransformerConfig, init: Initializer) -> MultiHeadAttention:
+    """The attention of a layer."""
+    c, settings = config, {"bias": config.attention_bias, "gain": config.attention_gain}
+    return MultiHeadAttention(c.d_model, c.heads, c.attention_dropout, init, d_k=c.d_k, d_v=c.d_v, **settings)
+
+
 def feed_forward_of(config: TransformerConfig, init: Initializer) -> FeedForward:
     """The feed-forward network of a layer."""
     return FeedForward(config.d_model, config.d_ff, config.activation, config.activation_dropout, init)
@@ -151,7 +162,7 @@ class EncoderLayer(Module):
     """Self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        self.self_attention = MultiHeadAttention(config, init)
+        self.self_attention = attention_of(config, init)
         self.self_attention_residual = Residual(config, init)
         self.feed_forward = feed_forward_of(config, init)
         self.feed_forward_residual = Residual(config, init)
@@ -166,9 +177,9 @@ class DecoderLayer(Module):
     """Causal self-attention, attention to the source, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        self.self_attention = MultiHeadAttention(config, init)
+        self.self_attention = attention_of(config, init)
         self.self_attention_residual = Residual(config, init)
-        self.cross_attention = MultiHeadAttention(config, init)
+        self.cross_attention = attention_of(config, init)
         self.cross_attention_residual = Residual(config, init)
         self.feed_forward = feed_forward_of(config, init)
         self.feed_forward_residual = Residual(config, init)

@@ -45,4 +45,4 @@ class MovingAverage:
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Continue from the averages of a checkpoint.  Raises: ValueError if names or shapes differ."""
-        load_arrays(self.arrays, arrays, "the moving average")
+        load_arrays(self.arrays, arrays, "the moving averages")

@@ -136,7 +136,7 @@ class Adam:
 
     def load_state(self, step_count: int, arrays: dict[str, Array]) -> None:
         """Continue from `state_arrays()` after `step_count` updates.  Raises: ValueError if names or shapes differ."""
-        load_arrays(self.state_arrays(), arrays, "the optimizer state")
+        load_arrays(self.state_arrays(), arrays, "the optimizer's moments")
         self.step_count = step_count
 
 

@@ -19,9 +19,8 @@ from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.decoder import IncrementalDecoder
 from minitf.decoding.ensemble import Ensemble
 from minitf.decoding.greedy import score_targets
-from minitf.decoding.lines import LineTranslator, Plan, Settings, chunks_of_lines
+from minitf.decoding.lines import Ids, LineTranslator, Plan, Settings, Translation, chunks_of_lines
 from minitf.decoding.search import hypothesis_of
-from minitf.decoding.translation import Ids, Translation
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer

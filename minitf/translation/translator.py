@@ -20,9 +20,8 @@ from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import Settings, chunks_of_lines, refuse_single_string, search_of
+from minitf.decoding.lines import Settings, Translation, chunks_of_lines, refuse_single_string, search_of
 from minitf.decoding.search import BeamSearchConfig, Model
-from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.inference import InferenceTransformer

@@ -27,7 +27,9 @@ import numpy as np
 from autograd import Tensor
 from autograd.fast import return_freed_memory
 from minitf.config import TransformerConfig
+from minitf.config.model import EOS
 from minitf.data.text import read_lines
+from minitf.decoding import candidates
 from minitf.decoding.lines import Settings, run_batches
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.accelerate import accelerate
@@ -89,7 +91,8 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
             return_freed_memory()
     rng = np.random.default_rng(0)
     source = rng.integers(4, decoder.config.vocab_size, (args.batch, args.length - 1)).tolist()  # and EOS
-    search = BeamSearchConfig(beam=args.beam, max_length=args.new_tokens, min_length=args.new_tokens)
+    candidates.NEVER = (*candidates.NEVER, EOS)  # every output is cut at the same length
+    search = BeamSearchConfig(beam=args.beam, max_length=args.new_tokens)
 
     def work() -> None:
         run_batches(

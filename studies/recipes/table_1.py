@@ -31,7 +31,6 @@ from autograd import Tensor
 from autograd.engine import Op
 from autograd.functional import ancestors
 from autograd.inspect import memory, profile
-from minitf.config import TransformerConfig
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import MultiHeadAttention
@@ -91,7 +90,7 @@ def _plain_attention(d: int) -> Layer:
 
 
 def _with_projections(d: int) -> Layer:
-    attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=HEADS), _initializer())
+    attention = MultiHeadAttention(d, HEADS, init=_initializer())
     return lambda x: attention(x, x, x)
 
 

@@ -272,7 +272,7 @@ def test_a_step_of_a_search_waits_for_the_gpu_at_most_a_few_times(gpu: Any, monk
         monkeypatch.setattr(gpu.xp.ndarray, name, lambda a, original=original: (reads.append(a), original(a))[1])
     model, source = speaking(np.float32), np.tile(sentences(np.random.default_rng(1), 6), (4, 1))
     model.to("cuda")
-    config = BeamSearchConfig(max_extra_length=8, min_length=9, max_length=9)
+    config = BeamSearchConfig(max_extra_length=8, max_length=9)
     for most, search in ((1, beam_search), (3, sample)):
         reads.clear()
         search(model, source, config)

@@ -24,18 +24,15 @@ function log_softmax(logits, temperature = 1) {
   return found;
 }
 
-// The tokens that search may not choose.
-function never_produced(config, may_end) {
-  return [PAD, BOS, ...(config.allow_unknown ? [] : [UNK]), ...(may_end ? [] : [EOS])];
-}
+const NEVER = [PAD, UNK, BOS]; // tokens that stand for no text, which search does not choose
 
 // The `count` most probable tokens, best first, equal ones by id: { token, log_probability } each.
-function most_probable(log_probabilities, count, forbidden) {
+function most_probable(log_probabilities, count) {
   const best = [];
   for (let token = 0; token < log_probabilities.length; token++) {
     const log_probability = log_probabilities[token];
     if (best.length === count && !(log_probability > best.at(-1).log_probability)) continue;
-    if (forbidden.includes(token)) continue;
+    if (NEVER.includes(token)) continue;
     if (best.length === count) best.pop();
     let place = best.length;
     while (place > 0 && log_probability > best[place - 1].log_probability) place--;
@@ -60,10 +57,9 @@ function* greedy_search(model, source, config, prefix = []) {
     const position = tokens.length + 1;
     const log_probabilities = log_softmax(decode_step(model, tokens.at(-1) ?? BOS, state), config.temperature);
     require_numbers(log_probabilities, position);
-    const may_end = position >= Math.min(config.min_length, limit);
     const forced = prefix[position - 1];
     const [chosen] = forced === undefined
-      ? most_probable(log_probabilities, 1, never_produced(config, may_end))
+      ? most_probable(log_probabilities, 1)
       : [{ token: forced, log_probability: log_probabilities[forced] }];
     tokens.push(chosen.token);
     total += chosen.log_probability;
@@ -89,7 +85,7 @@ function* beam_search(model, source, config, prefix = []) {
   const keep = config.beam === 1 ? 1 : 2 * config.beam; // candidates: 2 × beam, so that `beam` go on when as many end
   let alive = [{ node: root, state: start_decoding(model, source) }]; // best first
   for (let position = 1; ; position++) {
-    const candidates = best_candidates(model, alive, config, position, limit, keep, prefix[position - 1]);
+    const candidates = best_candidates(model, alive, config, position, keep, prefix[position - 1]);
     const grown = candidates.map(({ beam, token, log_probability }) => {
       const node = { id: tree.nodes.length, parent: alive[beam].node, token, position, log_probability, fate: "pruned" };
       tree.nodes.push(node);
@@ -109,13 +105,12 @@ function* beam_search(model, source, config, prefix = []) {
 }
 
 // The best continuations of all alive hypotheses; of equal ones, that of the lower beam, then the lower token id.
-function best_candidates(model, alive, config, position, limit, keep, forced) {
-  const may_end = position >= Math.min(config.min_length, limit);
+function best_candidates(model, alive, config, position, keep, forced) {
   const found = alive.flatMap(({ node, state }, beam) => {
     const log_probabilities = log_softmax(decode_step(model, node.token, state), config.temperature);
     require_numbers(log_probabilities, position);
     const best = forced === undefined
-      ? most_probable(log_probabilities, keep, never_produced(config, may_end))
+      ? most_probable(log_probabilities, keep)
       : [{ token: forced, log_probability: log_probabilities[forced] }];
     return best.map((each) =>
       ({ beam, token: each.token, log_probability: node.log_probability + Math.min(0, each.log_probability) }));

@@ -5,7 +5,7 @@ const vocabulary = new Vocabulary(page.vocabulary.target);
 const source_vocabulary = page.vocabulary.source ? new Vocabulary(page.vocabulary.source) : vocabulary;
 const MOST_CHARACTERS = 10000; // of a sentence, before it is cut into pieces
 const SHOWN = 12; // alternatives of a piece
-const OPTIONS = ["beam", "alpha", "beta", "temperature", "min_length", "max_extra_length", "n_best", "prefix", "heads_off"];
+const OPTIONS = ["beam", "alpha", "beta", "temperature", "max_extra_length", "n_best", "prefix", "heads_off"];
 let model = null; // that translates on the page: the run's, or an earlier one
 const models = new Map(); // by step of training, as far as they were looked at; "" is the run's
 
@@ -34,7 +34,7 @@ function search_config(options) {
   }
   const { prefix, heads_off, ...given } = options;
   const config = { ...page.search, temperature: 1, ...given };
-  const whole = ["beam", "min_length", "max_extra_length", "n_best"];
+  const whole = ["beam", "max_extra_length", "n_best"];
   for (const name of whole) if (!(Number.isInteger(config[name]) && config[name] >= 1)) {
     throw new Error(`${name} is ${config[name]}; give a whole number from 1.`);
   }
@@ -83,7 +83,7 @@ function steps_of(source, tokens, config) {
   const decoder = start_decoding(model, with_end(source));
   return tokens.map((token, i) => {
     const log_probabilities = log_softmax(decode_step(model, tokens[i - 1] ?? BOS, decoder), config.temperature);
-    const alternatives = most_probable(log_probabilities, SHOWN, never_produced(config, true));
+    const alternatives = most_probable(log_probabilities, SHOWN);
     return { token, log_probability: log_probabilities[token], alternatives };
   });
 }

@@ -183,18 +183,17 @@ def advance(
     alive: the sentence of each group of `rows_each` rows; those that go on are moved to the front
     best, of_rows: see `best_of_sentence`; chosen: see `extend`; others as in `search`
     """
-    beam, _, n_best, min_length, stop_early = rule
+    beam, _, n_best = rule
     going_on = 0
     for group in range(len(alive)):
         b, start, first = alive[group], group * rows_each, going_on * beam
-        no_end = 0 if position >= min(min_length, limits[b]) else 1
-        if not best_of_sentence(logits, start, rows_each, old[2], barred[no_end], ones, best, of_rows):
+        if not best_of_sentence(logits, start, rows_each, old[2], barred, ones, best, of_rows):
             return -1
         collect_finished(b, position, old[0][start:], best, penalties, n_best, found)
         finished[b] = found[0][b] > 0
         extend(position, start, first, best, chosen, old, new)
         ended = limits[b] <= position
-        if stop_early and not ended:
+        if not ended:
             worst = found[3][b, n_best - 1, 1] if found[0][b] == n_best else -np.inf
             ended = new[2][first] / penalties[limits[b]] <= worst
         if not ended:
@@ -220,11 +219,10 @@ def search(
 
     layers: of the decoder; logits_of: weights and bias of the logits; embedding: table, encodings of positions, factor
     limits: most output tokens of each sentence; penalties: of each length
-    barred: the tokens that may not be chosen; in its second row, EOS is one of them
-    rule: beam, candidates, n_best, min_length, stop_early
+    barred: the tokens that may not be chosen; rule: beam, candidates, n_best
     found, finished: the results of each sentence: see `keep_finished`; whether they ended
 
-    Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [2, V], finished bool [B]
+    Shapes: memory [N, D, padded], ends, limits int64 [B], penalties [T + 1], barred bool [V], finished bool [B]
     """
     depth, of_nodes = layers[0][1].shape
     beam, longest, sentences, most = rule[0], len(penalties), len(ends), len(ends) * rule[0]

@@ -13,7 +13,8 @@ from autograd import Tensor
 from autograd.backend import CPU
 from autograd.fast.low_precision.int8 import Int8Weights
 from autograd.fast.low_precision.packed import OUTPUTS, PackedWeights, words_of
-from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.config.model import PAD
+from minitf.decoding import candidates
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast.compiled import compiled_layers, compiled_search
 from minitf.model.layers import LayerNorm
@@ -63,13 +64,12 @@ class CompiledSearch:
         Shapes: source int [B, S], padded with PAD
         """
         limits = max_lengths(source, config)
-        barred = np.zeros((2, self.vocabulary), bool)
-        barred[:, [PAD, BOS] if config.allow_unknown else [PAD, BOS, UNK]] = True
-        barred[1, EOS] = True
-        if config.candidates > self.vocabulary - np.count_nonzero(barred[1]):
+        barred = np.zeros(self.vocabulary, bool)
+        barred[list(candidates.NEVER)] = True
+        if config.candidates > self.vocabulary - np.count_nonzero(barred):
             return None
         longest = int(limits.max())
-        rule = config.beam, config.candidates, config.n_best, config.min_length, config.stop_early
+        rule = config.beam, config.candidates, config.n_best
         found = (
             np.zeros(len(source), np.int64),
             np.empty((len(source), config.n_best, longest), np.int64),

@@ -213,7 +213,7 @@ def cost_of_heads(study: Study) -> Figure:
     operations, seconds = {}, {}
     d, n = (64, 16) if study.quick else (512, 64)
     for heads in (1, 8):
-        attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=heads), Initializer(0))
+        attention = MultiHeadAttention(d, heads, init=Initializer(0))
         x = _normal(np.random.default_rng(0), 1, n, d, grad=True, dtype=np.float32)
 
         def step(attention: MultiHeadAttention = attention, x: Tensor = x) -> None:
@@ -230,7 +230,7 @@ class _Neighbours(Module):
         init, d, vocabulary = Initializer(seed), 32, 10
         self.tokens = init.normal(vocabulary, d)
         self.positions = sinusoids(16, d).astype(np.float32)
-        self.attention = MultiHeadAttention(TransformerConfig(d_model=d, heads=heads), init)
+        self.attention = MultiHeadAttention(d, heads, init=init)
         self.before, self.after = Linear(d, vocabulary, init), Linear(d, vocabulary, init)
 
     def __call__(self, tokens: np.ndarray) -> tuple[Tensor, Tensor]:

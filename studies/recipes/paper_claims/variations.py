@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from minitf.config.presets import PRESETS
+from minitf.decoding import search
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.counting import paper_flops, parameter_count, with_vocabulary
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
@@ -61,7 +64,7 @@ def length_penalty(study: Study) -> Figure:
     return sampled(minus(found[0.6], better), f"BLEU by α: {labelled(found)}")
 
 
-def _changed(study: Study, change: dict[str, Any]) -> Figure:
+def _changed(study: Study, change: dict[str, Any], code: Any = None) -> Figure:
     """The number of translations of the test text that another search changes, over all seeds."""
     sources, _ = study.test_text()
     changed = total = 0
@@ -69,7 +72,8 @@ def _changed(study: Study, change: dict[str, Any]) -> Figure:
         translator = study.translator("base", seed)
         usual, known = translator.search, translator.translate(sources)
         translator.search = replace(usual, **change)
-        other = translator.translate(sources)
+        with code or nullcontext():
+            other = translator.translate(sources)
         translator.search = usual
         changed += sum(a != b for a, b in zip(known, other, strict=True))
         total += len(sources)
@@ -82,7 +86,7 @@ def _changed(study: Study, change: dict[str, Any]) -> Figure:
 )  # fmt: skip
 def early_termination(study: Study) -> Figure:
     """The base's translations with and without ending a search when no better hypothesis is possible."""
-    return _changed(study, {"stop_early": False})
+    return _changed(study, {}, patch.object(search, "_is_done", lambda beams, config, step: beams.max_length <= step))
 
 
 @claim(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.decoding.greedy import greedy_search, score_targets
+from minitf.decoding.greedy import score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.inference import InferenceTransformer
 from minitf.translation.forced_decoding import alignments, attention_weights
@@ -56,21 +56,6 @@ def test_targets_must_fit():
         score_targets(model, sources(5, 3), [[EOS]])
     with pytest.raises(ValueError, match="target 1 has no token"):
         score_targets(model, sources(5, 3), [[EOS], []])
-
-
-# ---- Limits, penalties ----
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_outputs_are_not_shorter_than_asked_for(beam):
-    model = model_with(seed=6)
-    for min_length in (1, 4, 9):
-        config = BeamSearchConfig(beam=beam, min_length=min_length, max_length=12)
-        for hypotheses in [
-            *beam_search(model, sources(5, 2, 8), config),
-            greedy_search(model, sources(5, 2, 8), config),
-        ]:
-            assert all(len(ended(each)) >= min_length for each in hypotheses)
 
 
 def test_penalties_of_toolkits_are_their_formulas():

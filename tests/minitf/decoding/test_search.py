@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD, UNK
+from minitf.decoding import search as search_module
 from minitf.decoding.greedy import greedy_search
-from minitf.decoding.sampling import sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, length_penalty
 from minitf.errors import UserError
 from tests.helpers.fake_models import RandomModel, RandomModelState, ScriptedModel, sources
@@ -30,7 +30,7 @@ def enumerate_all(model, source, config, max_length):
         found.append((ended / ((5 + length) / 6) ** config.alpha, tuple(tokens), ended))
         if length < max_length:
             for token in range(len(log_probabilities)):
-                if token not in (PAD, BOS, EOS) and (token != UNK or config.allow_unknown):
+                if token > EOS:
                     visit(rows, [*tokens, token], log_probability + log_probabilities[token])
 
     visit(int(model.start_decoding(source[None]).rows[0]), [], 0.0)
@@ -39,13 +39,12 @@ def enumerate_all(model, source, config, max_length):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("allow_unknown", [False, True])
-def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha, allow_unknown):
+def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha):
     rng = np.random.default_rng(1)
     for seed in range(15):
         model = RandomModel(seed, vocabulary=6, spread=rng.uniform(0.3, 3), end_bias=rng.uniform(-2, 2))
         source = sources(rng, 3, longest=2)
-        config = BeamSearchConfig(beam=256, alpha=alpha, max_extra_length=2, n_best=6, allow_unknown=allow_unknown)
+        config = BeamSearchConfig(beam=256, alpha=alpha, max_extra_length=2, n_best=6)
         for row, hypotheses in zip(source, beam_search(model, source, config), strict=True):
             limit = int(np.sum(row > EOS)) + 2
             expected = enumerate_all(model, row, config, limit)[:6]
@@ -97,7 +96,7 @@ def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("n_best", [1, 2, 4])
-def test_stopping_early_never_changes_the_result(n_best):
+def test_stopping_early_never_changes_the_result(n_best, monkeypatch):
     rng = np.random.default_rng(n_best)
     saved = 0
     for seed in range(80):
@@ -107,8 +106,9 @@ def test_stopping_early_never_changes_the_result(n_best):
         choices = {"beam": 4, "alpha": alpha, "max_extra_length": extra, "n_best": n_best}
         early = beam_search(model, source, BeamSearchConfig(**choices))
         steps_early, model.rows_seen = sum(model.rows_seen), []
-        to_the_end = beam_search(model, source, BeamSearchConfig(**choices, stop_early=False))
-        assert early == to_the_end
+        with monkeypatch.context() as patched:
+            patched.setattr(search_module, "_is_done", lambda beams, config, position: beams.max_length <= position)
+            assert beam_search(model, source, BeamSearchConfig(**choices)) == early
         saved += sum(model.rows_seen) - steps_early
     assert saved > 0
 
@@ -191,15 +191,14 @@ def test_output_is_at_most_source_length_plus_extra_for_each_sentence_and_is_cut
     source = np.array([[4, 5, 6, EOS], [4, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]])
     for limit, expected in [(None, [8, 6, 5]), (6, [6, 6, 5])]:
         config = BeamSearchConfig(beam=beam, max_extra_length=5, max_length=limit, alpha=0.6, n_best=beam)
-        config_to_the_end = BeamSearchConfig(**{**vars(config), "stop_early": False})
-        for result in beam_search(model, source, config), beam_search(model, source, config_to_the_end):
-            assert [[len(h.tokens) for h in hypotheses] for hypotheses in result] == [[n] * beam for n in expected]
-            for hypotheses in result:
-                assert not any(hypothesis.finished for hypothesis in hypotheses)
-                for hypothesis in hypotheses:
-                    penalty = ((5 + len(hypothesis.tokens)) / 6) ** 0.6
-                    assert hypothesis.score == hypothesis.log_probability / penalty
-                assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
+        result = beam_search(model, source, config)
+        assert [[len(h.tokens) for h in hypotheses] for hypotheses in result] == [[n] * beam for n in expected]
+        for hypotheses in result:
+            assert not any(hypothesis.finished for hypothesis in hypotheses)
+            for hypothesis in hypotheses:
+                penalty = ((5 + len(hypothesis.tokens)) / 6) ** 0.6
+                assert hypothesis.score == hypothesis.log_probability / penalty
+            assert hypotheses == sorted(hypotheses, key=lambda h: -h.score)
 
 
 def test_a_finished_hypothesis_is_preferred_to_every_cut_one():
@@ -235,17 +234,15 @@ def test_the_state_is_reordered_only_where_rows_move():
 
 
 @pytest.mark.parametrize("search", [beam_search, greedy_search])
-@pytest.mark.parametrize("allow_unknown", [False, True])
-def test_padding_and_start_are_never_produced_and_unknown_only_on_request(search, allow_unknown):
+def test_tokens_that_stand_for_no_text_are_never_produced(search):
     model = RandomModel(9, vocabulary=30, end_bias=-5)
     model.logits[:, [PAD, UNK, BOS]] += 20
-    config = BeamSearchConfig(allow_unknown=allow_unknown, max_extra_length=20)
+    config = BeamSearchConfig(max_extra_length=20)
     results = search(model, np.array([[4, EOS], [5, EOS]]), config)
     hypotheses = results if search is greedy_search else [each for (each,) in results]
     produced = set(itertools.chain.from_iterable(hypothesis.tokens for hypothesis in hypotheses))
     assert produced
-    assert not produced & {PAD, BOS, EOS}
-    assert (UNK in produced) == allow_unknown
+    assert not produced & {PAD, UNK, BOS, EOS}
 
 
 @pytest.mark.parametrize("search", [beam_search, greedy_search])
@@ -259,14 +256,14 @@ def test_logits_that_are_not_numbers_are_an_error_that_names_the_place(search, b
             return logits
 
     model = Broken(0, vocabulary=30, end_bias=-60.0)
-    with pytest.raises(UserError, match=r"logits of (nan|inf) at output position 3 of sentence 1"):
+    with pytest.raises(UserError, match=r"logits of (nan|inf) at output position 3;"):
         search(model, np.array([[4, EOS], [5, EOS]]), BeamSearchConfig())
 
 
 @pytest.mark.parametrize("search", [beam_search, greedy_search])
 def test_a_model_without_any_way_on_is_an_error(search):
     model = ScriptedModel([{4: 1.0}, {PAD: 0.5, BOS: 0.5}])
-    with pytest.raises(UserError, match="probability of 0 at output position 2 of sentence 0"):
+    with pytest.raises(UserError, match="probability of 0 at output position 2;"):
         search(model, np.array([[4, EOS]]), BeamSearchConfig(max_extra_length=5))
 
 
@@ -303,14 +300,3 @@ def test_an_empty_batch_has_no_results_and_an_empty_sentence_is_no_source(search
 def test_impossible_settings_are_refused(setting, message):
     with pytest.raises(UserError, match=message):
         BeamSearchConfig(**setting)
-
-
-@pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
-def test_an_output_may_end_in_the_last_place_of_a_limit_below_the_least_length(search):
-    """The end was forbidden there as well, so that no translation of a short sentence could be finished."""
-    source = np.array([[4, EOS, PAD, PAD, PAD], [4, 5, 4, 5, EOS]])
-    config = BeamSearchConfig(beam=1, min_length=5, max_extra_length=2)  # limits of 3 and 6 tokens
-    found = search(RandomModel(1, end_bias=100), source, config)
-    outputs = [each if search is greedy_search else each[0] for each in found]
-    assert [len(each.tokens) + 1 for each in outputs] == [3, 5]
-    assert all(each.finished for each in outputs)

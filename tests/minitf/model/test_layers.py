@@ -16,7 +16,6 @@ from minitf import (
     Module,
     MultiHeadAttention,
     Parameter,
-    TransformerConfig,
     UserError,
 )  # fmt: skip
 
@@ -118,7 +117,7 @@ def test_names_that_differ_are_refused_and_nothing_is_loaded():
     tree = Tree()
     before = arrays_of(tree)
     without = {name: a + 1 for name, a in before.items() if name != "own"}
-    with pytest.raises(ValueError, match=r"the weights do not fit the model: missing \['own'\], unknown none"):
+    with pytest.raises(ValueError, match=r"the weights do not fit: missing \['own'\], unknown none"):
         tree.load_parameters(without)
     with pytest.raises(ValueError, match=r"missing none, unknown \['extra', 'other'\]"):
         tree.load_parameters({**before, "other": np.zeros(1), "extra": np.zeros(1)})
@@ -133,7 +132,7 @@ def test_shapes_that_differ_are_refused_and_nothing_is_loaded():
     before = arrays_of(tree)
     arrays = {name: a + 1 for name, a in before.items()}
     arrays["branches.1.weight"] = np.zeros(1)
-    with pytest.raises(ValueError, match=r"branches\.1\.weight has shape \(1,\), the model expects \(2,\)"):
+    with pytest.raises(ValueError, match=r"branches\.1\.weight has shape \(1,\), expected \(2,\)"):
         tree.load_parameters(arrays)
     np.testing.assert_equal(arrays_of(tree), before)
 
@@ -182,7 +181,7 @@ def test_layers_without_an_initializer_draw_from_the_seed_of_the_process():
                 Linear(4, 4),
                 Linear(4, 4),
                 Embedding(4, 4),
-                MultiHeadAttention(TransformerConfig(d_model=4, heads=2)),
+                MultiHeadAttention(4, 2),
             )
             drawn.append([p.data for layer in layers for p in layer.parameters() if p.ndim == 2])
     finally:
@@ -193,6 +192,22 @@ def test_layers_without_an_initializer_draw_from_the_seed_of_the_process():
     assert first[0].dtype == np.float32
     assert LayerNorm(3)(np.array([[1.0, 2.0, 3.0]])).data.std() == pytest.approx(1, rel=1e-5)
     assert [p.shape for p in FeedForward(4, 6).parameters()] == [(6, 4), (6,), (4, 6), (4,)]
+
+
+def test_a_tensor_that_would_not_be_trained_is_an_error():
+    tree = Tree()
+    tree.scale = Tensor(np.ones(2), requires_grad=True)
+    with pytest.raises(TypeError, match=r"^scale is a Tensor that requires a gradient; make it a Parameter"):
+        tree.parameters()
+    tree.scale = tree.scale * 2  # a result is no weight
+    tree.first.shifts = [Tensor(np.ones(2)), Tensor(np.ones(2), requires_grad=True)]
+    with pytest.raises(TypeError, match=r"^first\.shifts\.1 is a Tensor"):
+        tree.named_parameters()
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(UserError, match="d_model=4 is not divisible by heads=3"):
+        MultiHeadAttention(4, 3)
 
 
 # ---- Files ----
@@ -215,7 +230,7 @@ def test_a_file_that_is_none_of_parameters_is_refused(tmp_path):
     with pytest.raises(UserError, match="no complete safetensors file"):
         Tree().load(path)
     Leaf(1.0).save(path)
-    with pytest.raises(ValueError, match="do not fit the model: missing"):
+    with pytest.raises(ValueError, match="do not fit: missing"):
         Tree().load(path)
 
 

@@ -16,10 +16,8 @@ from autograd.fast.threads import _Process
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
 from minitf.data.text import normalise
-from minitf.decoding.lines import batches_by_length
-from minitf.decoding.long_lines import joined, split_long
+from minitf.decoding.lines import Translation, batches_by_length, joined, split_long
 from minitf.decoding.search import BeamSearchConfig
-from minitf.decoding.translation import Translation
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
@@ -447,7 +445,7 @@ def test_a_limit_of_no_subword_is_refused(tiny_vocabulary):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-9)])
 def test_scoring_gives_what_the_search_gave(tiny_run, dtype, tolerance):
     translator = load(tiny_run, dtype=dtype)
-    for line, found in zip(ENGLISH, translator.translate_nbest(ENGLISH, n_best=2, min_length=3), strict=True):
+    for line, found in zip(ENGLISH, translator.translate_nbest(ENGLISH, n_best=2), strict=True):
         for each in found:
             if not each.finished or not each.parts:
                 continue
