@@ -23,7 +23,7 @@ from typing import Any, Self
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.data.text import PathLike, checked_characters, checked_ids
+from minitf.data.text import PathLike, checked_ids
 from minitf.data.vocabulary import MAX_MODEL_BYTES
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, parse_json_object, read_small_file
@@ -241,3 +241,16 @@ class VocabularyPair:
     def __len__(self) -> int:
         """Number of pieces of the target."""
         return len(self.target)
+
+
+def checked_characters(line: str) -> str:
+    """Return the line.  Raises: UserError for half a surrogate pair, which Python's strings can hold but no text can"""
+    if not line.isascii():
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"character {error.start + 1:,} of {line[:40]!r} is half a surrogate pair, which is not a character; "
+                "decode the text as UTF-8 with errors='replace'"
+            ) from None
+    return line

@@ -27,40 +27,36 @@ LONGEST_WORD = 1000
 
 
 def learn_merges(
-    lines: Iterable[str],
-    vocab_size: int,
-    coverage: float,
-    byte_fallback: bool,
-    max_distinct_words: int,
-    symbols: Sequence[str],
+    lines: Iterable[str], vocab_size: int, byte_fallback: bool = True, symbols: Sequence[str] = ()
 ) -> bytes:
     """Learn byte-pair merges from lines; return the bytes of a sentencepiece model.  Arguments: `Vocabulary.train`
 
     Raises: UserError when there is no text, or the size is impossible
     """
-    _check_settings(vocab_size, coverage)
-    words = count_words(lines, max_distinct_words)
+    if not 4 < vocab_size < 2**31:
+        raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
+    words = count_words(lines)
     if not words:
         raise UserError("the corpus has no words; a vocabulary needs at least one line that is not empty")
-    return _train(words, vocab_size, coverage, byte_fallback, symbols)
+    return _train(words, vocab_size, byte_fallback, symbols)
 
 
-def count_words(lines: Iterable[str], max_distinct_words: int = MAX_DISTINCT_WORDS) -> Counter[str]:
+def count_words(lines: Iterable[str]) -> Counter[str]:
     """Count the words of normalised lines, in the order of their first occurrence.
 
     Pieces never reach across a space, so that merging needs the counts alone. Whenever there are more than
-    `max_distinct_words`, the rarer half is dropped: such rare words do not decide which merges come first (lossy
+    MAX_DISTINCT_WORDS, the rarer half is dropped: such rare words do not decide which merges come first (lossy
     counting, Manku & Motwani 2002).
     """
     words: Counter[str] = Counter()
     for chunk in in_chunks(lines, len, max_items=LINES_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME):
         words.update(words_of(" ".join(chunk)))
-        if len(words) > max_distinct_words:
-            words = Counter(dict(words.most_common(max_distinct_words // 2)))
+        if len(words) > MAX_DISTINCT_WORDS:
+            words = Counter(dict(words.most_common(MAX_DISTINCT_WORDS // 2)))
     return words
 
 
-def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
+def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
     model = io.BytesIO()
     stopped = threading.Event()
 
@@ -71,7 +67,7 @@ def _train(words: Counter[str], vocab_size: int, coverage: float, byte_fallback:
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,
-            character_coverage=coverage,
+            character_coverage=COVERAGE,
             byte_fallback=byte_fallback,
             normalization_rule_name="identity",  # `normalise` has done it
             pad_id=PAD,
@@ -142,10 +138,3 @@ def _training_advice(message: str, vocab_size: int) -> str:
             f"need {int(found[1]):,}; choose at least that"
         )
     return f"sentencepiece could not learn a vocabulary of {vocab_size:,} pieces: {message}"
-
-
-def _check_settings(vocab_size: int, coverage: float) -> None:
-    if not 4 < vocab_size < 2**31:
-        raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
-    if not 0.98 <= coverage <= 1:
-        raise UserError(f"coverage={coverage} is not a share of the characters between 0.98 and 1")

@@ -163,15 +163,6 @@ def is_prepared(folder: PathLike) -> bool:
         return False
 
 
-def other_content(folder: PathLike, source: Path, target: Path) -> list[Path]:
-    """Return those of two existing files that are not the text of the folder's ids; none where it holds no ids."""
-    if not is_prepared(folder):
-        return []
-    about = read_description(Path(folder))
-    sides = {"source": source, "target": target}
-    return [path for side, path in sides.items() if path.exists() and content_of(path) != about.get(side)]
-
-
 def _write_ids(
     folder: Path, about: dict[str, Any], vocabulary: AnyVocabulary, pairs: Iterator[tuple[str, str]], texts: str
 ) -> dict[str, int]:

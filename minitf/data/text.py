@@ -24,7 +24,6 @@ from minitf.system.files import os_errors_explained
 __all__ = [
     "MAX_LINE_BYTES",
     "PathLike",
-    "checked_characters",
     "checked_ids",
     "lines_of",
     "normalise",
@@ -112,30 +111,14 @@ def read_pairs(source_path: PathLike, target_path: PathLike) -> Iterator[tuple[s
 
 
 def normalise(line: str) -> str:
-    """Normalise a line for the vocabulary: NFC, every run of white space (line ends too) one space, none at the ends.
-
-    Raises: UserError for half a surrogate pair
-    """
+    """Normalise a line for the vocabulary: NFC, every run of white space one space, none at the ends."""
     return " ".join(words_of(line))
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a normalised line.  Raises: UserError for half a surrogate pair"""
+    """The words of a normalised line."""
     # U+2581 marks the start of a word inside sentencepiece, which cannot distinguish it from a space.
-    return unicodedata.normalize("NFC", checked_characters(line)).replace("▁", " ").split()
-
-
-def checked_characters(line: str) -> str:
-    """Return the line.  Raises: UserError for half a surrogate pair, which Python's strings can hold but no text can"""
-    if not line.isascii():
-        try:
-            line.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"character {error.start + 1:,} of {line[:40]!r} is half a surrogate pair, which is not a character; "
-                "decode the text as UTF-8 with errors='replace'"
-            ) from None
-    return line
+    return unicodedata.normalize("NFC", line).replace("▁", " ").split()
 
 
 def in_chunks(

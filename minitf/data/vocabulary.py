@@ -16,8 +16,8 @@ from typing import Protocol, Self
 from sentencepiece import SentencePieceProcessor
 
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
-from minitf.data.merges import COVERAGE, MAX_DISTINCT_WORDS, learn_merges
-from minitf.data.text import PathLike, checked_ids, normalise
+from minitf.data.merges import learn_merges
+from minitf.data.text import PathLike, checked_ids, words_of
 from minitf.errors import UserError
 from minitf.system.environment import load
 from minitf.system.files import atomic_write, read_small_file
@@ -25,6 +25,8 @@ from minitf.system.files import atomic_write, read_small_file
 __all__ = ["MAX_MODEL_BYTES", "AnyVocabulary", "LanguageVocabulary", "Vocabulary", "sized"]
 
 MAX_MODEL_BYTES = 256 * 2**20
+MOST_WORDS = 100_000
+"""Words whose ids are kept; a word of a corpus comes some thirty times, and is cut into pieces once."""
 
 
 class Vocabulary:
@@ -43,6 +45,8 @@ class Vocabulary:
         """
         self.model = model
         self._processor = SentencePieceProcessor()
+        self._words: dict[str, list[int]] | None = None
+        """The ids of words seen so far, where those of a line are those of its words: no piece has a space inside."""
         try:
             self._processor.load_from_serialized_proto(model)
             self._processor.id_to_piece(list(range(len(self))))
@@ -69,9 +73,7 @@ class Vocabulary:
         vocab_size: int,
         model_path: PathLike,
         *,
-        coverage: float = COVERAGE,
         byte_fallback: bool = True,
-        max_distinct_words: int = MAX_DISTINCT_WORDS,
         symbols: Sequence[str] = (),
     ) -> "Vocabulary":
         """Learn byte-pair merges from the lines of both languages, and write the model to `model_path`.
@@ -89,7 +91,9 @@ class Vocabulary:
         characters need.
         Source: Sennrich et al. 2016
         """
-        vocabulary = cls(learn_merges(lines, vocab_size, coverage, byte_fallback, max_distinct_words, symbols))
+        vocabulary = cls(learn_merges(lines, vocab_size, byte_fallback, symbols))
+        if not any(" " in symbol.strip() for symbol in symbols):
+            vocabulary._words = {}
         vocabulary.save(model_path)
         return vocabulary
 
@@ -113,7 +117,14 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
-        return self._processor.encode([normalise(line) for line in lines])
+        rows = [words_of(line) for line in lines]
+        if self._words is None:
+            return self._processor.encode([" ".join(row) for row in rows])
+        if len(self._words) > MOST_WORDS:
+            self._words.clear()
+        new = list({word for row in rows for word in row} - self._words.keys())
+        self._words |= zip(new, self._processor.encode(new), strict=True)
+        return [[index for word in row for index in self._words[word]] for row in rows]
 
     def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
         """Convert token ids to text, one line for each sentence. PAD, BOS and EOS have no text.

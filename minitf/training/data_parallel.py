@@ -7,14 +7,11 @@ the dropout masks and the number of tokens that the loss is divided by are those
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from autograd.backend import backend_of
@@ -33,9 +30,6 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.run import Nats, SingleProcess
 from minitf.training.state import Clock, Interval, TrainState
-
-NORM_TOLERANCE = 1e-6
-"""Relative difference between the norms of the same gradient that two kinds of processor may compute."""
 
 
 @contextmanager
@@ -58,10 +52,10 @@ class DataParallel(SingleProcess):
 
     def __init__(self, config: RunConfig, group: Group):
         """
-        Raises: ParallelError if another rank was started with another configuration, code, package or environment.
+        Raises: ParallelError if another rank was started with another configuration, package or environment.
         """
-        facts = {**rank_facts(), **_flat(to_plain(config))}
-        require_same(group, facts, "start all processes with the same command, code, packages and environment")
+        facts = {name: environment_facts()[name] for name in ("minitf", "python", "numpy", "blas")} | to_plain(config)
+        require_same(group, facts, "start all processes with the same command, packages and environment")
         self.group = group
         self.device = group.device
         self.threads = max(1, config.threads // group.local_size) if config.threads else group.cores
@@ -117,24 +111,11 @@ class DataParallel(SingleProcess):
         self._gradients.begin(backward_passes)
 
     def finish_update(self, optimizer: Adam, update: Interval, step: int, stop: StopRequest, clock: Clock) -> Interval:
-        """Combine the ranks' partial updates.
-
-        Raises: ParallelError if a rank is at another step, or has other gradients after the all-reduce.
-        """
+        """Combine the ranks' partial updates."""
         self._gradients.finish()
         norm = optimizer.gradient_norm()
-        own = {"step": step, "update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
+        own = {"update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
         ranks = self.group.all_gather(own, f"the end of step {step:,}")
-        for rank, theirs in enumerate(ranks):
-            if theirs["step"] != step:
-                raise ParallelError(
-                    f"rank {rank} is at step {theirs['step']:,}, rank {self.group.rank} at step {step:,}"
-                )
-            if not _agree(theirs["norm"], ranks[0]["norm"]):
-                raise ParallelError(
-                    f"rank {rank} has other gradients than rank 0 at step {step:,}: their norm is "
-                    f"{theirs['norm']:.9g}, not {ranks[0]['norm']:.9g}; its memory or its connection may be faulty"
-                )
         stop.agree(theirs["stop"] for theirs in ranks)
         clock.follow(ranks[0]["s"])
         total = Interval()
@@ -149,13 +130,10 @@ class DataParallel(SingleProcess):
         """Iterate over batches rank, rank + size, … of the validation text."""
         return valid.one_epoch(self.group.rank, self.group.size)
 
-    def gather(self, losses: Sequence[Nats], stop: StopRequest | None) -> Sequence[Nats]:
-        """Interleave the losses of all ranks, those of batches rank, rank + size, …; agree on whether to stop."""
-        ranks = self.group.all_gather({"losses": losses, "stop": (stop and stop.received) or 0}, "the validation")
-        if stop is not None:
-            stop.agree(theirs["stop"] for theirs in ranks)
-        count = sum(len(theirs["losses"]) for theirs in ranks)
-        return [ranks[i % len(ranks)]["losses"][i // len(ranks)] for i in range(count)]
+    def gather(self, losses: Sequence[Nats]) -> Sequence[Nats]:
+        """Interleave the losses of all ranks, those of batches rank, rank + size, …"""
+        ranks = self.group.all_gather(losses, "the validation")
+        return [ranks[i % len(ranks)][i // len(ranks)] for i in range(sum(map(len, ranks)))]
 
     def broadcast(self, value: Any) -> Any:
         return self.group.broadcast_value(value)
@@ -186,26 +164,6 @@ def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, 
     return [(number, part, members) for number in range(team, batches, teams)]
 
 
-def rank_facts() -> dict[str, str]:
-    """Return the facts that all ranks of a job must have in common; the machines may differ."""
-    own = environment_facts()
-    facts = {name: own[name] for name in ("python", "numpy", "blas")}
-    return {"the version of minitf": own["minitf"], "the code": code_digest()[:16], **facts}
-
-
-def code_digest() -> str:
-    """SHA-256 of the sources of both packages."""
-    digest = hashlib.sha256()
-    for package in ("autograd", "minitf"):
-        spec = find_spec(package)
-        assert spec is not None
-        assert spec.origin is not None
-        folder = Path(spec.origin).parent
-        for path in sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".cu")):
-            digest.update(f"{package}/{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 MOST_NAMED = 4
 
 
@@ -219,21 +177,6 @@ def require_same(group: Group, facts: dict[str, Any], advice: str) -> None:
             shown = [f"{name} is {there} there, {here} here" for name, there, here in pairs[:MOST_NAMED]]
             more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             raise ParallelError(f"rank {rank} disagrees with rank 0: {', '.join(shown)}{more}; {advice}")
-
-
-def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"model": {"d_model": 512}} -> {"model.d-model": 512}"""
-    flat: dict[str, Any] = {}
-    for key, value in plain.items():
-        name = prefix + key.replace("_", "-")
-        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
-    return flat
-
-
-def _agree(one: float, other: float) -> bool:
-    if not (math.isfinite(one) and math.isfinite(other)):
-        return math.isfinite(one) == math.isfinite(other)
-    return abs(one - other) <= NORM_TOLERANCE * abs(other)
 
 
 def _checksum(parameters: Iterable[Parameter]) -> int:

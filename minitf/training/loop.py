@@ -40,7 +40,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     model.train()
     gradients = run.gradients or partial(compute_gradients, model, label_smoothing=config.optimizer.label_smoothing)
     if owes_validation(run):  # the run was stopped between a step and the end of its validation
-        validate_and_show(run, stop, progress)
+        validate(run, progress)
         save(run)
 
     if 0 < state.planned_steps <= first_step:
@@ -88,7 +88,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 5. validate and save ----
         if owes_validation(run):
-            validate_and_show(run, stop, progress)
+            validate(run, progress)
         if checkpoint_is_due(config, state, run.data.train.epoch):  # after the lines of the log, which it then covers
             save(run)
             saved_step = step
@@ -96,7 +96,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     if saved_step != state.step:
         save(run)
     if not stop:
-        finish(run, stop, progress)
+        finish(run, progress)
 
 
 def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: Callable[[str], None]) -> None:
@@ -132,7 +132,7 @@ def apply(run: Run, update: Interval, rate: float) -> None:
         run.moving_average.update(run.optimizer.step_count)
 
 
-def finish(run: Run, stop: StopRequest, progress: Progress) -> None:
+def finish(run: Run, progress: Progress) -> None:
     """Write the last line of the log, and validate.
 
     These lines are off the schedule and follow the last checkpoint, which does not cover them: a run resumed for more
@@ -140,15 +140,8 @@ def finish(run: Run, stop: StopRequest, progress: Progress) -> None:
     """
     if run.state.interval.slots:
         log_interval(run)
-    validate_and_show(run, stop, progress)
+    validate(run, progress)
     warn_of_warm_up("has ended", run.state.step, schedule(run.config, run.state), progress.say)
-
-
-def validate_and_show(run: Run, stop: StopRequest, progress: Progress) -> None:
-    """Validate, and show the BLEU if it was measured."""
-    bleu = validate(run, stop, progress.say)
-    if bleu is not None:
-        progress.bleu = bleu
 
 
 def log_interval(run: Run) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import CheckpointError, Checkpoints, read_state, with_prefix
+from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
@@ -134,7 +133,7 @@ class SingleProcess:
         """Iterate over the validation batches; of several ranks, each has its share of them."""
         return valid.one_epoch()
 
-    def gather(self, losses: Sequence[Nats], stop: StopRequest | None) -> Sequence[Nats]:
+    def gather(self, losses: Sequence[Nats]) -> Sequence[Nats]:
         """Return the losses of all validation batches, in their order."""
         return losses
 
@@ -193,19 +192,10 @@ def save_best(run: Run, loss: float, bleu: float | None) -> None:
 
 
 def advice(config: RunConfig, directory: RunDirectory, checkpoints: Checkpoints) -> str:
-    """Name the last good checkpoint, and the options that help."""
-    good = [path for path in checkpoints.last(config.keep_checkpoints) if _is_good(path)]
-    last = f"the last good checkpoint is {good[-1]}" if good else "there is no good checkpoint"
+    """Name the last checkpoint, and the options that help."""
+    found = checkpoints.last(1)
+    last = f"the last checkpoint is {found[0]}" if found else "there is no checkpoint"
     return (
         f"{last}; start again with a smaller --optimizer.peak-learning-rate, more --optimizer.warmup-steps, or "
         "--optimizer.clip-norm 1"
     )
-
-
-def _is_good(path: Path) -> bool:
-    """Whether a checkpoint can be read."""
-    try:
-        read_state(path)
-    except CheckpointError:
-        return False
-    return True

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
 import autograd as ag
-from minitf.config import RunConfig
 from minitf.data.batches import Batches
 from minitf.data.text import read_lines
 from minitf.decoding.lines import LineTranslator, Plan, search_of
-from minitf.evaluation.metrics import bleu
+from minitf.evaluation.metrics import bleu as bleu_of
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
-from minitf.system.process import Say, StopRequest
+from minitf.system.process import Say
+from minitf.system.progress import Progress
 from minitf.training.optim import batch_loss
-from minitf.training.run import Nats, Run, SingleProcess, TrainingData, save_best
+from minitf.training.run import Nats, Run, SingleProcess, save_best
 from minitf.training.state import TrainState, perplexity, record_validation, validation_is_due
-
-
-class _StopTranslatingError(Exception):
-    """Raised inside the translation of the validation text when the run is asked to stop."""
 
 
 def owes_validation(run: Run) -> bool:
@@ -31,97 +26,56 @@ def owes_validation(run: Run) -> bool:
     return run.data.valid is not None and validation_is_due(run.config, run.state, run.data.train.epoch)
 
 
-def validate(run: Run, stop: StopRequest, say: Say) -> float | None:
-    """Measure the validation loss, and BLEU if that is the metric; log them, keep the best weights; return the BLEU.
+def validate(run: Run, progress: Progress) -> None:
+    """Measure the validation loss, and BLEU if that is the metric; log and show them, and keep the best weights.
 
     The weights measured are the moving average if there is one.  Does nothing without a validation text, and for a step
-    that has been validated.  A validation that is interrupted leaves no trace: the checkpoint of its step says that it
-    was not validated, and the resumed run makes up for it first.
+    that has been validated.
     """
-    state = run.state
-    if run.data.valid is None or state.validated_step == state.step:
-        return None
-    with_bleu = run.config.valid_metric == "bleu"
-    start = time.perf_counter()
+    state, data, process = run.state, run.data, run.process
+    if data.valid is None or state.validated_step == state.step:
+        return
+    start, bleu, sample = time.perf_counter(), None, None
     with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
-        measured = measure(run.model, run.data, run.config, run.process, stop, with_bleu)
-        if measured is not None:
-            improved = is_best(run.config.valid_metric, state, *measured)
-            if improved and run.process.is_main_process:
-                save_best(run, *measured)
-            record_validation(state, run.data.train.epoch, improved, *measured)
-            sample = sample_of(run) if run.process.is_main_process and math.isfinite(measured[0]) else None
-    spent_s = run.process.broadcast(time.perf_counter() - start)
+        loss = mean_nll(run.model, data.valid, process)
+        if run.config.valid_metric == "bleu":
+            bleu = process.broadcast(validation_bleu(run) if process.is_main_process else None)
+        improved = is_best(run.config.valid_metric, state, loss, bleu)
+        if process.is_main_process and improved:
+            save_best(run, loss, bleu)
+        if process.is_main_process and math.isfinite(loss):
+            sample = sample_of(run)
+    record_validation(state, data.train.epoch, improved, loss, bleu)
+    spent_s = process.broadcast(time.perf_counter() - start)
     state.elapsed_s += spent_s
     state.interval.start_s += spent_s  # tokens per second are those of training
-    if measured is None:
-        return None
-    log_validation(run, *measured, say)
+    log_validation(run, loss, bleu, progress.say)
+    if bleu is not None:
+        progress.bleu = bleu
     if sample is not None:
-        say(f"    {sample[0]}\n  → {sample[1]}")
-    return measured[1]
+        progress.say(f"    {sample[0]}\n  → {sample[1]}")
 
 
-def measure(
-    model: Transformer,
-    data: TrainingData,
-    config: RunConfig,
-    process: SingleProcess,
-    stop: StopRequest,
-    with_bleu: bool,
-) -> tuple[float, float | None] | None:
-    """Return (loss, BLEU) on the validation text; BLEU is None unless it is asked for.
-
-    Returns None if `stop` is requested before the end.
-    """
-    assert data.valid is not None
-    loss = mean_nll(model, data.valid, process, stop)
-    if loss is None or not with_bleu:
-        return None if loss is None else (loss, None)
-    score = process.broadcast(validation_bleu(model, data, config, stop) if process.is_main_process else None)
-    return None if score is None else (loss, score)
-
-
-def mean_nll(
-    model: Transformer, valid: Batches, process: SingleProcess, stop: StopRequest | None = None
-) -> float | None:
+def mean_nll(model: Transformer, valid: Batches, process: SingleProcess) -> float:
     """Mean negative log-likelihood in nats per target token, without dropout and label smoothing.
 
-    Its exponential is the perplexity.  Returns None if `stop` is requested before the end.
+    Its exponential is the perplexity.
     """
     losses: list[Nats] = []
     model.eval()
     with ag.no_grad():
         for batch in process.validation_batches(valid):
-            if stop:
-                break
             losses.append((batch_loss(model, batch, label_smoothing=0.0)[1].item(), batch.target_tokens))
     model.train()
-    if stop:
-        return None
-    gathered = process.gather(losses, stop)
+    gathered = process.gather(losses)
     return sum_left_to_right(nll for nll, _ in gathered) / sum(tokens for _, tokens in gathered)
 
 
-def validation_bleu(
-    model: Transformer, data: TrainingData, config: RunConfig, stop: StopRequest | None = None
-) -> float | None:
-    """BLEU of the model's greedy translations of the validation text.
-
-    Returns None if `stop` is requested before the end.
-    """
-    assert data.texts.valid is not None
-    sources, references = (list(read_lines(path)) for path in data.texts.valid)
-
-    def check_stop(lines: int) -> None:
-        if stop:
-            raise _StopTranslatingError
-
-    try:
-        hypotheses = greedy_translations(model, data, config, sources, check_stop)
-    except _StopTranslatingError:
-        return None
-    return bleu(hypotheses, references, tokenize=config.bleu_tokenize).score
+def validation_bleu(run: Run) -> float:
+    """BLEU of the model's greedy translations of the validation text."""
+    assert run.data.texts.valid is not None
+    sources, references = (list(read_lines(path)) for path in run.data.texts.valid)
+    return bleu_of(greedy_translations(run, sources), references, tokenize=run.config.bleu_tokenize).score
 
 
 def sample_of(run: Run) -> tuple[str, str] | None:
@@ -129,26 +83,19 @@ def sample_of(run: Run) -> tuple[str, str] | None:
     if run.config.task != "translation" or run.data.valid is None:
         return None
     (text,) = run.data.vocabulary.source.decode([run.data.valid.corpus.source[0].tolist()])
-    (translation,) = greedy_translations(run.model, run.data, run.config, [text])
+    (translation,) = greedy_translations(run, [text])
     return text, translation
 
 
-def greedy_translations(
-    model: Transformer,
-    data: TrainingData,
-    config: RunConfig,
-    sources: list[str],
-    progress: Callable[[int], object] = lambda lines: None,
-) -> list[str]:
+def greedy_translations(run: Run, sources: list[str]) -> list[str]:
     """Translate lines with the weights that the model has now."""
-    was_training = model.training
-    model.eval()
-    translator = LineTranslator(
-        model, data.vocabulary, max_source_length=config.max_length - 1, warn=lambda message: None
-    )
-    plan = Plan(replace(search_of(config), beam=1), progress=progress)
+    was_training = run.model.training
+    model = run.model.eval()
+    longest = run.config.max_length - 1
+    translator = LineTranslator(model, run.data.vocabulary, max_source_length=longest, warn=lambda message: None)
     try:
-        return [best.text for best, *_ in translator.nbest(sources, plan)]
+        found = translator.nbest(sources, Plan(replace(search_of(run.config), beam=1)))
+        return [best.text for best, *_ in found]
     finally:
         model.train(was_training)
 

@@ -18,9 +18,7 @@ SENTENCES = ["the cat sat on the mat", "ein Haus am See", "two houses, one cat"]
 @pytest.fixture(scope="module")
 def spm(tmp_path_factory):
     """A sentencepiece model, and its pieces in another order than its own."""
-    vocabulary = Vocabulary.train(
-        SENTENCES, 60, tmp_path_factory.mktemp("spm") / "v.model", byte_fallback=False, coverage=1.0
-    )
+    vocabulary = Vocabulary.train(SENTENCES, 60, tmp_path_factory.mktemp("spm") / "v.model", byte_fallback=False)
     return vocabulary.model, [vocabulary.pieces([i])[0] for i in range(len(vocabulary) - 1, 3, -1)]
 
 

@@ -115,10 +115,10 @@ def test_the_small_table_on_a_corpus_of_a_moment(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "out").exists()
     validate = loop.validate
 
-    def fail_once(run, stop, say):
+    def fail_once(run, progress):
         if len(calls) == 2 and run.state.step == 4:
             raise KeyboardInterrupt
-        validate(run, stop, say)
+        validate(run, progress)
 
     monkeypatch.setattr(loop, "validate", fail_once)
     assert run_command(small_table_3.main, command) == 2

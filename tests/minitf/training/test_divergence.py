@@ -28,7 +28,7 @@ def test_the_op_that_first_gave_no_number_is_named(run):
 
 def test_numbers_that_only_overflow_together(run):
     found = str(diverged(run, 3, *diverging(run)))
-    assert "each number is finite by itself, but their sum is not; there is no good checkpoint; start again" in found
+    assert "each number is finite by itself, but their sum is not; there is no checkpoint; start again" in found
 
 
 def test_the_repetition_draws_the_same_dropout(run, monkeypatch):

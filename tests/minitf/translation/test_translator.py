@@ -531,6 +531,7 @@ def test_a_run_is_searched_as_its_configuration_says_also_while_it_is_validated(
     translator = Translator.load(path, warn=lambda message: None)
     translator.translate(["the cat sat"])
     texts = SimpleNamespace(valid=(text, text))
-    validation_bleu(translator.model, SimpleNamespace(texts=texts, vocabulary=translator.vocabulary), config)
+    data = SimpleNamespace(texts=texts, vocabulary=translator.vocabulary)
+    validation_bleu(SimpleNamespace(model=translator.model, data=data, config=config))
     found = [(each.beam, each.alpha, each.beta, each.max_extra_length) for each in searches]
     assert found == [(3, 0.9, 0.5, 7), (1, 0.9, 0.5, 7)]
