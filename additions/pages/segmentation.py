@@ -14,14 +14,14 @@ from typing import Any
 
 from additions.interchange.piece_vocabulary import LANGUAGE, PieceVocabulary
 from additions.interchange.protocol_buffers import all_fields_of, fields_of
-from minitf.data.vocabulary import LanguageVocabulary, Vocabulary
+from minitf.data.vocabulary import AnyVocabulary, Vocabulary
 from minitf.errors import UserError
 
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # ModelProto.SentencePiece.type
 KINDS = {1: "unigram", 2: "pairs"}  # TrainerSpec.model_type
 
 
-def rules_of(vocabulary: LanguageVocabulary, name: str) -> dict[str, Any]:
+def rules_of(vocabulary: AnyVocabulary, name: str) -> dict[str, Any]:
     """Return kind, pieces by id and, of a sentencepiece model, scores and normalisation.
 
     scores: by id; None for a piece that text never becomes

@@ -16,7 +16,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
@@ -40,13 +40,7 @@ MAX_LINE_BYTES = 16 * 2**20
 """The longest line; a file without line ends is more likely a mistake than a sentence."""
 
 
-class ByteLines(Protocol):
-    """A binary file, or a part of one: what gives the next line, with its end, and nothing after the last."""
-
-    def readline(self, limit: int, /) -> bytes: ...
-
-
-def lines_of(stream: ByteLines, name: str) -> Iterator[str]:
+def lines_of(stream: Any, name: str) -> Iterator[str]:
     """Iterate over the lines of a binary stream, without `\\n` or `\\r\\n`, each as soon as it has arrived.
 
     A byte order mark at the start is dropped, a last line without `\\n` counts, an empty stream has no line. All other

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Self
 
 from sentencepiece import SentencePieceProcessor
 
@@ -22,8 +22,10 @@ from minitf.errors import UserError
 from minitf.system.environment import load
 from minitf.system.files import atomic_write, read_small_file
 
-__all__ = ["MAX_MODEL_BYTES", "AnyVocabulary", "LanguageVocabulary", "Vocabulary", "sized"]
+__all__ = ["MAX_MODEL_BYTES", "AnyVocabulary", "Vocabulary", "sized"]
 
+AnyVocabulary = Any
+"""The vocabulary of a run: a `Vocabulary`, or the two vocabularies of a model of another program, with its methods."""
 MAX_MODEL_BYTES = 256 * 2**20
 MOST_WORDS = 100_000
 """Words whose ids are kept; a word of a corpus comes some thirty times, and is cut into pieces once."""
@@ -143,47 +145,6 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """SHA-256 of the model file: vocabularies with the same fingerprint give the same ids."""
         return hashlib.sha256(self.model).hexdigest()
-
-
-class LanguageVocabulary(Protocol):
-    """The vocabulary of one language: the methods of `Vocabulary`."""
-
-    def __len__(self) -> int: ...
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Convert lines to token ids without BOS and EOS."""
-
-    def decode(self, sentences: Iterable[Iterable[int]]) -> list[str]:
-        """Convert token ids to text."""
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Convert token ids to pieces."""
-
-    def fingerprint(self) -> str:
-        """Equal for vocabularies that give the same ids."""
-
-
-class AnyVocabulary(Protocol):
-    """The vocabulary of a run: a `Vocabulary`, or the two vocabularies of a model of another program."""
-
-    file_name: str
-
-    @property
-    def source(self) -> LanguageVocabulary:
-        """The vocabulary of the source language."""
-
-    @property
-    def target(self) -> LanguageVocabulary:
-        """The vocabulary of the target language."""
-
-    def __len__(self) -> int:
-        """Number of pieces of the target."""
-
-    def save(self, path: PathLike) -> None:
-        """Write the file, completely or not at all."""
-
-    def fingerprint(self) -> str:
-        """Equal for vocabularies that give the same ids."""
 
 
 def load_vocabulary(path: PathLike) -> AnyVocabulary:

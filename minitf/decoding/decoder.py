@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +18,8 @@ from minitf.model.cache import Cache
 from minitf.model.transformer import Transformer, padding_mask
 
 Array = Any
-
-
-class IncrementalState(Protocol):
-    """The state of an incremental decoder: one row per hypothesis."""
-
-    def reorder(self, rows: np.ndarray) -> object:
-        """Make row i what row rows[i] was: rows may be dropped, swapped and repeated."""
-
-
-class IncrementalDecoder(Protocol):
-    """A model that computes the logits of one position at a time."""
-
-    def start_decoding(self, source: Array) -> Any:
-        """Return the `IncrementalState` of one row a sentence.  Shapes: source int [B, S], padded with PAD"""
-
-    def decode_step(self, tokens: Array, state: Any) -> Array:
-        """Return the logits of the next token of each row.  Shapes: tokens int [R], the newest of each -> [R, V]"""
+IncrementalDecoder = Any
+"""A `TransformerDecoder`, or another object whose `start_decoding` and `decode_step` do the same."""
 
 
 class TransformerDecoder:

@@ -14,7 +14,6 @@ import numpy as np
 
 from autograd.backend import Backend
 from minitf.decoding.candidates import finder_of
-from minitf.decoding.decoder import IncrementalState
 from minitf.errors import UserError
 
 Array = Any
@@ -82,7 +81,7 @@ class Ensemble:
 class EnsembleState:
     """The states of the members."""
 
-    states: list[IncrementalState]
+    states: list[Any]
 
     def reorder(self, rows: np.ndarray) -> None:
         """Make row i what row rows[i] was, in every member."""

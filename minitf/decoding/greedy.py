@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
 from minitf.decoding.candidates import dead_end, finder_of, log_probabilities_of, most_probable
-from minitf.decoding.decoder import IncrementalState
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
@@ -59,7 +58,7 @@ def walk(model: Model, source: Array, limits: Array, choose: Choice) -> list[tup
     alive = np.arange(len(source))  # [R] the sentence of each row of the state
     newest = np.full(len(source), BOS)  # [R]
     decoder = decoder_of(model)
-    state: IncrementalState = decoder.start_decoding(source)
+    state = decoder.start_decoding(source)
     position = 0
     while len(alive):
         position += 1

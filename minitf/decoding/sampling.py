@@ -3,8 +3,6 @@
 P'(v) ∝ P(v)^(1 / temperature)  over the top_k most probable tokens, then over the fewest of these with mass top_p
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +11,10 @@ from numpy.typing import NDArray
 
 from autograd.backend import backend_of
 from minitf.config.model import PAD
+from minitf.config.options import check_fields, hidden
 from minitf.decoding.candidates import NEVER, finder_of, log_probabilities_of
 from minitf.decoding.greedy import walk
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, decoder_of, hypothesis_of, max_lengths
-from minitf.errors import UserError
 from minitf.system.environment import sum_left_to_right
 
 Array = NDArray[Any]
@@ -26,24 +24,15 @@ Array = NDArray[Any]
 class SamplingConfig:
     """Settings of sampling. The defaults draw from the model's distribution unchanged."""
 
-    temperature: float = 1.0
-    """Below 1, probable tokens become more probable; above 1, less."""
-    top_k: int | None = None
-    """Draw among this number of most probable tokens; None: all."""
-    top_p: float | None = None
-    """Draw among the fewest most probable tokens that together have this probability; None: all."""
-    seed: int = 0
-    """Seed of the random numbers. Each sentence has its own generator, seeded with this and its tokens."""
+    temperature: float = hidden(1.0, "below 1, probable tokens become more probable; above 1, less", above=0)
+    top_k: int | None = hidden(None, "draw among this number of most probable tokens; none: all", at_least=1)
+    top_p: float | None = hidden(
+        None, "draw among the fewest most probable tokens that together have this probability", above=0, at_most=1
+    )
+    seed: int = hidden(0, "each sentence has its own generator, seeded with this and its tokens", at_least=0)
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < np.inf:
-            raise UserError(f"temperature={self.temperature} is not a temperature; choose a number above 0, such as 1")
-        if self.top_k is not None and self.top_k < 1:
-            raise UserError(f"top_k={self.top_k} selects no token; choose 1 or more, or none")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise UserError(f"top_p={self.top_p} is not a probability; choose a number above 0 and up to 1")
-        if self.seed < 0:
-            raise UserError(f"seed={self.seed} is negative; choose 0 or more")
+        check_fields(self)
 
 
 def sample(

@@ -10,8 +10,6 @@ Source: section 6.1 (beam 4, α = 0.6, output limited to the input length + 50);
 Wu et al. 2016, arXiv:1609.08144, without its coverage term.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS, PAD
+from minitf.config.options import check_fields, hidden
 from minitf.decoding.candidates import Finder, at_places, dead_end, finder_of, most_probable
-from minitf.decoding.decoder import IncrementalDecoder, IncrementalState, TransformerDecoder
+from minitf.decoding.decoder import IncrementalDecoder, TransformerDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 
@@ -35,35 +34,20 @@ Model = Transformer | IncrementalDecoder
 class BeamSearchConfig:
     """Settings of beam search. The defaults are those of section 6.1."""
 
-    beam: int = 4
-    """Hypotheses kept alive for each sentence. 1 is greedy search."""
-    alpha: float = 0.6
-    """Exponent of the length penalty: 0 prefers short outputs, 1 nearly ranks by log-probability per token."""
-    beta: float = 5.0
-    """Offset in the length penalty ((β + length) / (β + 1))^α; 5 is the paper's, 0 makes it length^α."""
-    max_extra_length: int = 50
-    """A sentence of S source tokens (without EOS) may become S + max_extra_length target tokens (with EOS)."""
-    max_length: int | None = None
-    """Most target tokens (with EOS), whatever the source; None: no such limit."""
-    n_best: int = 1
-    """Finished hypotheses returned for each sentence, the best first."""
+    beam: int = hidden(4, "hypotheses kept alive for each sentence; 1 is greedy search", at_least=1)
+    alpha: float = hidden(
+        0.6, "exponent of the length penalty: 0 is none, 1 nearly ranks by log-probability per token", at_least=0
+    )
+    beta: float = hidden(5.0, "offset in ((β + length) / (β + 1))^α; 5 is the paper's, 0 makes it length^α", at_least=0)
+    max_extra_length: int = hidden(
+        50, "a sentence of S source tokens, EOS not counted, may become S + this many, EOS counted", at_least=1
+    )
+    max_length: int | None = hidden(None, "most target tokens, EOS counted, whatever the source", at_least=1)
+    n_best: int = hidden(1, "finished hypotheses returned for each sentence, the best first", at_least=1)
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise UserError(f"beam={self.beam} is not a beam width; choose 1 (greedy) or more")
-        if not 0 <= self.alpha < np.inf:
-            raise UserError(f"alpha={self.alpha} is not a length penalty; choose a number from 0 (none), such as 0.6")
-        if not 0 <= self.beta < np.inf:
-            raise UserError(f"beta={self.beta} is not an offset of a length; choose 5 (the paper's), 0 or another")
-        if self.max_extra_length < 1:
-            raise UserError(
-                f"max_extra_length={self.max_extra_length} is too small for the end-of-sentence token; choose 1 or more"
-            )
-        if self.max_length is not None and self.max_length < 1:
-            raise UserError(
-                f"max_length={self.max_length} is too small for the end-of-sentence token; choose 1 or more"
-            )
-        if not 1 <= self.n_best <= self.beam:
+        check_fields(self)
+        if self.n_best > self.beam:
             raise UserError(f"n_best={self.n_best} is not in 1..{self.beam}; choose a beam at least as wide as n_best")
 
     def penalty(self, length: int) -> float:
@@ -154,7 +138,7 @@ def beam_search(model: Model, source: Array, config: BeamSearchConfig | None = N
         found: list[list[Hypothesis]] | None = decoder.search(source, config)
         if found is not None:
             return found
-    state: IncrementalState = decoder.start_decoding(source)
+    state = decoder.start_decoding(source)
     position = 0
     while True:
         position += 1
@@ -294,7 +278,7 @@ def places_filled(done: Array) -> Array:
     return kept
 
 
-def reorder(state: IncrementalState, rows: Array, *, rows_before: int) -> None:
+def reorder(state: Any, rows: Array, *, rows_before: int) -> None:
     """Reorder the state's rows, unless every row keeps its place."""
     if not np.array_equal(rows, np.arange(rows_before)):
         state.reorder(rows)

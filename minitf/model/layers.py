@@ -14,7 +14,9 @@ from autograd import Tensor
 from autograd.backend import Backend, backend_of
 from autograd.devices import get_backend
 from autograd.tensor import note_change
-from minitf.model.parameters import PROCESS, Initializer, Parameter, read_arrays, require_fit, write_arrays
+from minitf.errors import UserError
+from minitf.model.parameters import PROCESS, Initializer, Parameter, require_fit
+from minitf.system.files import atomic_write, os_errors_explained
 
 __all__ = ["Dropout", "Embedding", "FeedForward", "LayerNorm", "Linear", "Module"]
 
@@ -122,14 +124,26 @@ class Module:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parameters to a file of the safetensors format, by their names.  Raises: UserError if it cannot"""
-        write_arrays(path, {name: p.numpy() for name, p in self.named_parameters().items()})
+        from safetensors.numpy import save  # deferred: a step that saves nothing does not need it
+
+        content = save({name: np.ascontiguousarray(p.numpy()) for name, p in self.named_parameters().items()})
+        with atomic_write(path, chosen=True) as file:
+            file.write(content)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Copy the parameters of a file that `save` wrote into those of the same names.
 
         Raises: UserError if the file cannot be read; ValueError if names or shapes differ
         """
-        self.load_parameters(read_arrays(path))
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        with os_errors_explained(f"read {os.fspath(path)}"), open(path, "rb") as file:
+            content = file.read()
+        try:
+            self.load_parameters(load(content))
+        except SafetensorError as error:
+            raise UserError(f"{os.fspath(path)} is no complete safetensors file: {error}") from error
 
 
 def _is_writeable(array: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +12,6 @@ from numpy.random import PCG64, Generator  # NumPy itself imports them when they
 from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.creation import next_generator
-from minitf.errors import UserError
-from minitf.system.files import atomic_write, os_errors_explained
 
 __all__ = ["Initializer", "Parameter"]
 
@@ -105,28 +102,3 @@ def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: st
     require_fit(into, arrays, what)
     for name, array in into.items():
         array[...] = backend_of([array]).asarray(arrays[name])
-
-
-# ---- Files -------------------------------------------------------------------------------------------------------
-
-
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name to a file of the safetensors format.  Raises: UserError if the system refuses"""
-    from safetensors.numpy import save  # deferred: a step that saves nothing does not need it
-
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    with atomic_write(path, chosen=True) as file:
-        file.write(content)
-
-
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file, by name.  Raises: UserError if it cannot be read, or is none"""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    with os_errors_explained(f"read {os.fspath(path)}"), open(path, "rb") as file:
-        content = file.read()
-    try:
-        return load(content)
-    except SafetensorError as error:
-        raise UserError(f"{os.fspath(path)} is no complete safetensors file: {error}") from error

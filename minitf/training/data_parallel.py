@@ -164,19 +164,16 @@ def share_of_update(batches: int, rank: int, size: int) -> list[tuple[int, int, 
     return [(number, part, members) for number in range(team, batches, teams)]
 
 
-MOST_NAMED = 4
-
-
 def require_same(group: Group, facts: dict[str, Any], advice: str) -> None:
-    """Raises: ParallelError, naming the facts in which the first rank that differs from rank 0 does so."""
+    """Raises: ParallelError, naming a fact in which the first rank that differs from rank 0 does so."""
     ranks = group.all_gather(facts, "a comparison of the ranks")
     for rank, theirs in enumerate(ranks):
         names = [name for name in facts if theirs.get(name) != ranks[0].get(name)]
         if names:
-            pairs = [(name, *(shortened(repr(each.get(name)), 80) for each in (theirs, ranks[0]))) for name in names]
-            shown = [f"{name} is {there} there, {here} here" for name, there, here in pairs[:MOST_NAMED]]
-            more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            raise ParallelError(f"rank {rank} disagrees with rank 0: {', '.join(shown)}{more}; {advice}")
+            there, here = (shortened(repr(each.get(names[0])), 200) for each in (theirs, ranks[0]))
+            raise ParallelError(
+                f"rank {rank} disagrees with rank 0: {names[0]} is {there} there, {here} here; {advice}"
+            )
 
 
 def _checksum(parameters: Iterable[Parameter]) -> int:

@@ -14,8 +14,7 @@ from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.evaluation.metrics import bleu as bleu_of
 from minitf.model.transformer import Transformer
 from minitf.system.environment import sum_left_to_right
-from minitf.system.process import Say
-from minitf.system.progress import Progress
+from minitf.system.process import Progress, Say
 from minitf.training.optim import batch_loss
 from minitf.training.run import Nats, Run, SingleProcess, save_best
 from minitf.training.state import TrainState, perplexity, record_validation, validation_is_due

@@ -292,7 +292,7 @@ SMALL = CONFIG
 
 
 def attends(call: Callable[..., Any], *shapes: tuple[int, ...]) -> Results:
-    return of_layer(lambda m, init: m.MultiHeadAttention(SMALL, init), call, *shapes)
+    return of_layer(lambda m, init: m.MultiHeadAttention(SMALL.d_model, SMALL.heads, 0.0, init), call, *shapes)
 
 
 HEADS = [

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch, Batches
-from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.text import read_lines
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.prepared import PreparedCorpus
 from minitf.errors import UserError
 from tests.helpers.batches import batch_of, epoch_of
 
@@ -74,14 +70,6 @@ def test_padding_is_what_a_loop_would_do(sources, data):
     assert batch.source_tokens == sum(len(sentence) + 1 for sentence in sources)
     assert batch.target_tokens == sum(len(sentence) + 1 for sentence in targets)
     assert all(array.dtype == np.int32 for array in (batch.source, batch.target_in, batch.target_out))
-
-
-def test_a_batch_by_hand():
-    batch = batch_of([[7, 8], [9]], [[5], [6, 7, 8]])
-    assert batch.source.tolist() == [[7, 8, EOS], [9, EOS, PAD]]
-    assert batch.target_in.tolist() == [[BOS, 5, PAD, PAD], [BOS, 6, 7, 8]]
-    assert batch.target_out.tolist() == [[5, EOS, PAD, PAD], [6, 7, 8, EOS]]
-    assert (batch.source_tokens, batch.target_tokens, batch.padded_tokens) == (5, 6, 14)
 
 
 # ---- an epoch ------------------------------------------------------------------------------------
@@ -252,21 +240,6 @@ def test_arguments_that_cannot_work():
     assert Batches(corpus, 10**12).per_epoch == 1  # nothing is allocated for a budget no corpus fills
 
 
-# ---- real captions -------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
-def test_fill_on_multi30k(tmp_path):
-    source, target = (Path(os.environ["MINITF_DATA"]) / "multi30k" / "raw" / f"train.{lang}" for lang in ("en", "de"))
-    lines = itertools.chain(read_lines(source), read_lines(target))
-    corpus = prepare(source, target, Vocabulary.train(lines, 8000, tmp_path / "model"), tmp_path)
-    assert (len(corpus), corpus.dropped_empty, corpus.dropped_long) == (29_000, 0, 0)
-    epoch = epoch_of(Batches(corpus, 4096), 0)
-    tokens = sum(batch.source_tokens + batch.target_tokens for batch in epoch)
-    assert tokens / sum(batch.padded_tokens for batch in epoch) > 0.94
-    assert len(epoch) <= 120
-
-
 # ---- parts of a batch ----------------------------------------------------------------------------
 
 
@@ -288,13 +261,6 @@ def test_the_parts_of_a_batch_are_its_rows_in_order(parts):
             )
         assert sum(piece.target_tokens for piece in found) == whole.target_tokens
         assert sum(piece.padded_tokens for piece in found) == whole.padded_tokens
-
-
-def test_places_are_those_of_the_batches():
-    batches, others = Batches(typical(100), 128, seed=1), Batches(typical(100), 128, seed=1)
-    for _ in range(2 * batches.per_epoch + 1):
-        assert same(batches.batch(*batches.next_place()), next(others))
-    assert batches.state() == others.state()
 
 
 def test_an_epoch_is_shared_out_by_whole_batches():

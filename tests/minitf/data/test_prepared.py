@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -128,15 +126,6 @@ def test_ids_are_mapped_not_loaded_and_cannot_be_written(room):
     assert isinstance(corpus.target.offsets.base, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         corpus.source[0][0] = 1
-
-
-def test_a_gather_is_the_sentences_in_the_order_asked(room):
-    corpus = room.prepare()
-    targets = corpus.target.take(np.array([2, 0, 1, 0]))
-    assert targets.ids.tolist() == [12, 10, 11, 13, 13, 13, 10, 11]
-    assert targets.lengths.tolist() == [1, 2, 3, 2]
-    sources = corpus.source.take(np.array([1]))
-    assert (sources.ids.tolist(), sources.lengths.tolist()) == ([13], [1])
 
 
 def test_pairs_in_memory():
@@ -326,30 +315,6 @@ def test_unusable_arguments(room):
     os.mkfifo(room.target)
     with pytest.raises(UserError, match=r"train\.de is a pipe or device"):
         room.prepare()
-
-
-# ---- at scale ------------------------------------------------------------------------------------
-
-MEASURE = """
-import itertools, resource, sys
-from minitf.data.prepared import prepare
-from minitf.data.text import read_lines
-from minitf.data.vocabulary import Vocabulary
-source, target, folder = sys.argv[1:]
-lines = itertools.chain(itertools.islice(read_lines(source), 20_000), itertools.islice(read_lines(target), 20_000))
-vocabulary = Vocabulary.train(lines, 8000, folder + "/model")
-corpus = prepare(source, target, vocabulary, folder)
-assert len(corpus) + corpus.dropped_long + corpus.dropped_empty == 409_712, len(corpus)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
-def test_four_hundred_thousand_pairs_in_little_memory(tmp_path):
-    files = [Path(os.environ["MINITF_DATA"]) / "europarl" / f"train.{language}.gz" for language in ("en", "fr")]
-    done = subprocess.run([sys.executable, "-c", MEASURE, *files, tmp_path], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 200  # MiB; the ids alone take 56, the text 262
 
 
 # ---- forged ----

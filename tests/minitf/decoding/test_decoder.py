@@ -7,7 +7,6 @@ from autograd import Tensor
 from minitf.config import OptimizerConfig
 from minitf.config.model import BOS, PAD
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.greedy import greedy_search
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
@@ -189,18 +188,6 @@ def search_models(changes=None, seed=0):
     """The model with its caches, and without."""
     model = model_with(changes, seed=seed, spread=0.6)
     return Lively(model), Lively(Uncached(model))
-
-
-@some_variants
-def test_beam_1_is_greedy(changes):
-    model, _ = search_models(changes)
-    source = sources(5, 2, 8, 3)
-    config = BeamSearchConfig(beam=1, max_extra_length=12)
-    greedy = greedy_search(model, source, config)
-    for one, (other,) in zip(greedy, beam_search(model, source, config), strict=True):
-        assert outcome(one) == outcome(other)
-        assert one.log_probability == pytest.approx(other.log_probability, rel=1e-10)
-    assert len({outcome(each) for each in greedy}) > 1
 
 
 @pytest.mark.heavy

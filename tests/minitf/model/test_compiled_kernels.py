@@ -20,10 +20,9 @@ from autograd.fast import compiled_kernels, compiled_tiles, set_kernels
 from autograd.fast.low_precision import compiled_bf16, compiled_int8
 from minitf.fast.accelerate import accelerate
 from minitf.fast.compiled import compiled_layers, compiled_search
-from minitf.fast.inference import InferenceTransformer
 from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
-from tests.helpers.small_model import SMALL, model_with, sources
+from tests.helpers.small_model import model_with, sources
 
 SOURCE = sources(9, 5, 12, 3)
 
@@ -51,33 +50,6 @@ def test_a_training_step():
     assert any((a != b).any() for a, b in zip(found, expected, strict=True))  # or nothing was compiled
     for ours, plain in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, plain, rtol=2e-5, atol=2e-5 * max(1, float(abs(plain).max())))
-
-
-def walk(decoder):
-    """The logits of 40 steps in which beams branch, swap and join, and sentences move, end and come down to one."""
-    rng = np.random.default_rng(5)
-    state = decoder.start_decoding(SOURCE)
-    sentences, beams, found = len(SOURCE), 1, []
-    for step in range(40):
-        logits = decoder.decode_step(rng.integers(1, SMALL.vocab_size, sentences * beams), state)
-        found.append(logits)
-        if step % 7 == 3:
-            kept = rng.permutation(sentences)[: max(1, sentences - (step > 3))]  # at first, all in other places
-            grown = int(rng.integers(1, 4))
-            state.reorder((kept[:, None] * beams + rng.integers(0, beams, (len(kept), grown))).reshape(-1))
-            sentences, beams = len(kept), grown
-    return found
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"norm": "pre", "activation": "silu"}, {"d_k": 3, "d_v": 5, "attention_bias": False}]
-)
-def test_steps_of_a_decoder(changes):
-    model = model_with(dtype=np.float32, **changes)
-    found, expected = compiled_and_plain(lambda: walk(InferenceTransformer(model)))
-    assert any((a != b).any() for a, b in zip(found, expected, strict=True))  # or nothing was compiled
-    for ours, plain in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=2e-5, atol=2e-5 * abs(plain).max())
 
 
 # ---- The same code in every process ----

@@ -1,21 +1,18 @@
 """Every layer and the whole model: gradients against differences and complex steps; what must be zero is zero."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, random
-from minitf.config.model import BOS, EOS, PAD
+from autograd import Tensor
 from minitf.model import layers, transformer
 from minitf.model.layers import Module
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import Transformer, padding_mask
+from minitf.model.transformer import Transformer
 from tests.cases.checks import check_case, check_example
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
-from tests.cases.modules import CONFIG, VOCABULARY, bind
+from tests.cases.modules import CONFIG, bind
 from tests.helpers.marks import parametrize_some
 
 LAYER_CASES = [case for cases in LAYERS.values() for case in cases]
@@ -110,83 +107,3 @@ def test_bind_reaches_every_parameter():
     assert model.decoder.layers[1].feed_forward.up.bias is tensors[names.index("decoder.layers.1.feed_forward.up.bias")]
     assert model.output_matrix is tensors[0]
     assert model.parameters() == []
-
-
-# ---- What must be zero is exactly zero ----
-
-
-class Parts:
-    """A model in training mode, a padded batch, and its embeddings as leaves."""
-
-    def __init__(self, **changes):
-        self.model = Transformer(replace(CONFIG, **changes), seed=1, dtype=np.float64)
-        self.source = np.array([[5, 6, 7, EOS], [8, EOS, PAD, PAD], [9, 5, EOS, PAD]])
-        self.target = np.array([[6, 7, EOS], [5, EOS, PAD], [EOS, PAD, PAD]])
-        self.shifted = np.concatenate([np.full((3, 1), BOS), self.target[:, :-1]], axis=1)
-        model = self.model
-        self.source_x = Tensor(model.source_embedding(self.source).data, requires_grad=True)  # [B, S, D]
-        self.target_x = Tensor(model.target_embedding(self.shifted).data, requires_grad=True)  # [B, T, D]
-
-    def logits(self):
-        """As `Transformer.__call__`, from the leaves on."""
-        random.set_state((3, 1, 0))
-        model, mask = self.model, padding_mask(self.source)
-        memory = model.encoder(model.dropout(model.source_positions(self.source_x)), mask)
-        y = model.decoder(model.dropout(model.target_positions(self.target_x)), memory, mask)
-        return ag.linear(y, model.output_matrix)  # [B, T, V]
-
-    def loss(self, reduction="sum"):
-        return ag.cross_entropy(self.logits(), self.target, label_smoothing=0.1, ignore_index=PAD, reduction=reduction)
-
-
-NORMS = pytest.mark.parametrize("norm", ["post", "pre"])
-
-
-def test_the_parts_make_the_whole():
-    parts = Parts()
-    whole = parts.logits().data
-    random.set_state((3, 1, 0))
-    np.testing.assert_array_equal(whole, parts.model(parts.source, parts.shifted).data)
-
-
-@NORMS
-def test_predictions_have_no_gradient_by_later_tokens(norm):
-    parts = Parts(norm=norm)
-    cotangent = generator(0).standard_normal((3, VOCABULARY))
-    for t in range(3):
-        logits = parts.logits()
-        (g,) = ag.grad(ag.sum(logits[:, t] * cotangent), parts.target_x)
-        assert (g.data[:, t + 1 :] == 0).all()
-        assert (g.data[:, : t + 1] != 0).any(axis=2).all()  # and all earlier ones count
-
-
-@NORMS
-def test_the_loss_has_no_gradient_by_padding(norm):
-    parts = Parts(norm=norm)
-    g_source, g_target = ag.grad(parts.loss(), [parts.source_x, parts.target_x])
-    assert (g_source.data[parts.source == PAD] == 0).all()
-    assert (g_source.data[parts.source != PAD] != 0).any(axis=1).all()
-    assert (g_target.data[parts.target == PAD] == 0).all()
-    assert (g_target.data[parts.target != PAD] != 0).any(axis=1).all()
-
-
-@NORMS
-def test_sentences_of_a_batch_do_not_meet(norm):
-    parts = Parts(norm=norm)
-    g_source, g_target = ag.grad(ag.sum(parts.loss("none")[0]), [parts.source_x, parts.target_x])
-    assert (g_source.data[1:] == 0).all()
-    assert (g_target.data[1:] == 0).all()
-    assert g_source.data[0].any()
-
-
-def test_rows_of_words_that_do_not_occur_have_no_gradient():
-    """With matrices apart; a shared one is the output projection, too, which every word is in."""
-    parts = Parts(share_embeddings="none")
-    model = parts.model
-    random.set_state((3, 1, 0))
-    loss = ag.cross_entropy(model(parts.source, parts.shifted), parts.target, ignore_index=PAD)
-    g_source, g_target = ag.grad(loss, [model.source_embedding.weight, model.target_embedding.weight])
-    real = {*parts.source.ravel().tolist()} - {PAD}
-    for row in range(VOCABULARY):
-        assert g_source.data[row].any() == (row in real)
-        assert g_target.data[row].any() == (row in {*parts.shifted[parts.target != PAD].tolist()})

@@ -7,6 +7,7 @@ import pytest
 
 from minitf.storage.run_directory import read_log
 from minitf.system.process import StopRequest
+from minitf.training import loop
 from minitf.training.loop import fit_schedule, log_interval, train
 from minitf.training.optim import learning_rate
 from minitf.training.state import Clock, Interval, TrainState
@@ -30,9 +31,10 @@ class Shown:
 
 
 @pytest.mark.parametrize(
-    ("steps", "warm_up", "expected"), [(102, 150, ["will end", "has ended"]), (102, 50, []), (3, 3, ["has ended"])]
+    ("steps", "warm_up", "expected"), [(6, 9, ["will end", "has ended"]), (6, 5, []), (3, 3, ["has ended"])]
 )
-def test_a_run_that_ends_within_its_warm_up_says_so(run, steps, warm_up, expected):
+def test_a_run_that_ends_within_its_warm_up_says_so(run, monkeypatch, steps, warm_up, expected):
+    monkeypatch.setattr(loop, "PLANNED_AT", 4)
     config = replace(run.config, max_steps=steps, optimizer=replace(run.config.optimizer, warmup_steps=warm_up))
     shown = Shown()
     train(replace(run, config=config), shown, StopRequest(), on_log=lambda: None)
@@ -40,7 +42,7 @@ def test_a_run_that_ends_within_its_warm_up_says_so(run, steps, warm_up, expecte
     told = [text.partition(" at step")[0] for text in shown.said if "warm-up" in text]
     assert told == [f"warning: the run {how}" for how in expected]
     if "will end" in expected:  # known before the first step, from --max-steps
-        assert shown.said[0].startswith("warning: the run will end at step 102,")
+        assert shown.said[0].startswith("warning: the run will end at step 6,")
 
 
 def test_the_schedule_fits_the_minutes_also_of_a_run_that_is_resumed(run, monkeypatch):

@@ -12,7 +12,6 @@ from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.training.loop import warn_of_warm_up
 from minitf.training.optim import Adam, batch_loss, compute_gradients, learning_rate
 
 PAPER = OptimizerConfig()
@@ -51,10 +50,6 @@ def test_loss_and_gradients_of_a_batch(run):
 
 
 # ---- The schedule (section 5.3) ----
-
-
-def test_the_paper_s_optimizer():
-    assert (PAPER.beta1, PAPER.beta2, PAPER.epsilon, PAPER.warmup_steps) == (0.9, 0.98, 1e-9, 4000)
 
 
 @pytest.mark.parametrize(
@@ -293,14 +288,3 @@ def test_micro_batches_equal_one_batch(parts):
         np.testing.assert_allclose(several[name].grad.data, p.grad.data, rtol=1e-9, atol=1e-11, err_msg=name)
         if not name.endswith("key.bias"):  # its true gradient is 0, and Adam turns rounding into steps
             np.testing.assert_allclose(several[name].data, p.data, rtol=1e-7, atol=1e-7, err_msg=name)
-
-
-# ---- It learns ----
-
-
-@pytest.mark.parametrize(("step", "is_told"), [(3_999, True), (4_000, True), (4_001, False)])
-def test_an_end_within_the_warm_up_is_told(step, is_told):
-    said = []
-    warn_of_warm_up("has ended", step, PAPER, said.append)
-    text = f"warning: the run has ended at step {step:,}, within its warm-up of 4,000 steps"
-    assert [each.startswith(text) for each in said] == [True] * is_told

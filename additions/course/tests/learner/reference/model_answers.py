@@ -135,11 +135,10 @@ def padding_mask(ids):
 
 # ---- heads ----
 class MultiHeadAttention(Module):
-    def __init__(self, config, init):
-        d = config.d_model
-        self.heads = config.heads
-        self.query, self.key = Linear(d, d, init), Linear(d, d, init)
-        self.value, self.output = Linear(d, d, init), Linear(d, d, init)
+    def __init__(self, d_model, heads, dropout, init, **more):
+        self.heads = heads
+        self.query, self.key = Linear(d_model, d_model, init), Linear(d_model, d_model, init)
+        self.value, self.output = Linear(d_model, d_model, init), Linear(d_model, d_model, init)
 
     def split(self, x):
         b, t, d = x.shape
@@ -167,7 +166,7 @@ class Residual(Module):
 # ---- encoder_layer ----
 class EncoderLayer(Module):
     def __init__(self, config, init):
-        self.self_attention = MultiHeadAttention(config, init)
+        self.self_attention = MultiHeadAttention(config.d_model, config.heads, 0.0, init)
         self.self_attention_residual = Residual(config, init)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, "relu", 0.0, init)
         self.feed_forward_residual = Residual(config, init)
@@ -180,9 +179,9 @@ class EncoderLayer(Module):
 # ---- decoder_layer ----
 class DecoderLayer(Module):
     def __init__(self, config, init):
-        self.self_attention = MultiHeadAttention(config, init)
+        self.self_attention = MultiHeadAttention(config.d_model, config.heads, 0.0, init)
         self.self_attention_residual = Residual(config, init)
-        self.cross_attention = MultiHeadAttention(config, init)
+        self.cross_attention = MultiHeadAttention(config.d_model, config.heads, 0.0, init)
         self.cross_attention_residual = Residual(config, init)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, "relu", 0.0, init)
         self.feed_forward_residual = Residual(config, init)
