@@ -1,7 +1,7 @@
 """The hyperparameters of the Transformer (section 3) and their checks."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from minitf.config.options import check_fields, hidden, option
 from minitf.errors import UserError
@@ -157,6 +157,18 @@ class TransformerConfig:
     def decoder_depth(self) -> int:
         """Layers of the decoder: decoder_layers, or layers."""
         return self.layers if self.decoder_layers is None else self.decoder_layers
+
+    @property
+    def attention(self) -> dict[str, Any]:
+        """The arguments of a layer's `MultiHeadAttention`."""
+        widths = {"d_model": self.d_model, "heads": self.heads, "d_k": self.head_d_k, "d_v": self.head_d_v}
+        return {**widths, "dropout": self.attention_dropout, "bias": self.attention_bias, "gain": self.attention_gain}
+
+    @property
+    def feed_forward(self) -> dict[str, Any]:
+        """The arguments of a layer's `FeedForward`."""
+        settings = {"activation": self.activation, "dropout": self.activation_dropout}
+        return {"d_model": self.d_model, "d_ff": self.d_ff, **settings}
 
     @property
     def source_rows(self) -> int:

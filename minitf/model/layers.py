@@ -13,18 +13,14 @@ import autograd as ag
 from autograd import Tensor
 from autograd.backend import Backend, backend_of
 from autograd.devices import get_backend
-from autograd.tensor import note_change
-from minitf.errors import UserError
-from minitf.model.parameters import PROCESS, Initializer, Parameter, require_fit
-from minitf.system.files import atomic_write, os_errors_explained
+from minitf.model.parameters import PROCESS, Initializer, Parameter, load_parameters, read_arrays, write_arrays
 
 __all__ = ["Dropout", "Embedding", "FeedForward", "LayerNorm", "Linear", "Module"]
 
 variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] = {}
-"""Classes in place of a part where a field of the configuration has another value than the paper's.
+"""Classes in place of a part where a field of the configuration has another value than the paper's: variants.py's.
 
-{part: {field: class, or {value: class}}}. Empty for the paper's model: variants.py enters those of models of other
-programs and of the paper's comparisons.
+{part: {field: class, or {value: class}}}
 """
 
 
@@ -112,42 +108,18 @@ class Module:
 
         Raises: ValueError if names or shapes differ; the message has the first few.
         """
-        named = self.named_parameters()
-        require_fit(named, arrays, "the weights")
-        for name, parameter in named.items():
-            array = backend_of([parameter.data]).asarray(arrays[name])
-            if copy and _is_writeable(parameter.data):
-                parameter.data[...] = array
-                note_change(parameter.data)
-            else:  # another array: nothing that refers to the old one sees a change
-                parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
+        load_parameters(self.named_parameters(), arrays, copy=copy)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parameters to a file of the safetensors format, by their names.  Raises: UserError if it cannot"""
-        from safetensors.numpy import save  # deferred: a step that saves nothing does not need it
-
-        content = save({name: np.ascontiguousarray(p.numpy()) for name, p in self.named_parameters().items()})
-        with atomic_write(path, chosen=True) as file:
-            file.write(content)
+        write_arrays(path, {name: p.numpy() for name, p in self.named_parameters().items()})
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Copy the parameters of a file that `save` wrote into those of the same names.
 
         Raises: UserError if the file cannot be read; ValueError if names or shapes differ
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
-        with os_errors_explained(f"read {os.fspath(path)}"), open(path, "rb") as file:
-            content = file.read()
-        try:
-            self.load_parameters(load(content))
-        except SafetensorError as error:
-            raise UserError(f"{os.fspath(path)} is no complete safetensors file: {error}") from error
-
-
-def _is_writeable(array: Any) -> bool:
-    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
+        self.load_parameters(read_arrays(path))
 
 
 def _with_items(attributes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

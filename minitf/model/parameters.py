@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ from numpy.random import PCG64, Generator  # NumPy itself imports them when they
 from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.creation import next_generator
+from autograd.tensor import note_change
+from minitf.errors import UserError
+from minitf.system.files import atomic_write, os_errors_explained
 
 __all__ = ["Initializer", "Parameter"]
 
@@ -102,3 +106,44 @@ def load_arrays(into: Mapping[str, Array], arrays: Mapping[str, Array], what: st
     require_fit(into, arrays, what)
     for name, array in into.items():
         array[...] = backend_of([array]).asarray(arrays[name])
+
+
+def load_parameters(named: Mapping[str, Parameter], arrays: Mapping[str, np.ndarray], *, copy: bool = True) -> None:
+    """`Module.load_parameters`, of parameters by name."""
+    require_fit(named, arrays, "the weights")
+    for name, parameter in named.items():
+        array = backend_of([parameter.data]).asarray(arrays[name])
+        if copy and _is_writeable(parameter.data):
+            parameter.data[...] = array
+            note_change(parameter.data)
+        else:  # another array: nothing that refers to the old one sees a change
+            parameter.data = array.astype(parameter.dtype, copy=copy or not _is_writeable(array))
+
+
+def _is_writeable(array: Any) -> bool:
+    return bool(getattr(array.flags, "writeable", True))  # arrays of CuPy always are
+
+
+# ---- Files -------------------------------------------------------------------------------------------------------
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name to a file of the safetensors format.  Raises: UserError if the system refuses"""
+    from safetensors.numpy import save  # deferred: a step that saves nothing does not need it
+
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    with atomic_write(path, chosen=True) as file:
+        file.write(content)
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file, by name.  Raises: UserError if it cannot be read, or is none"""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    with os_errors_explained(f"read {os.fspath(path)}"), open(path, "rb") as file:
+        content = file.read()
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise UserError(f"{os.fspath(path)} is no complete safetensors file: {error}") from error

@@ -147,24 +147,13 @@ class Residual(Module):
         return self.norm(x + self.dropout(sublayer(x)))
 
 
-def attention_of(config: TransformerConfig, init: Initializer) -> MultiHeadAttention:
-    """The attention of a layer."""
-    c, settings = config, {"bias": config.attention_bias, "gain": config.attention_gain}
-    return MultiHeadAttention(c.d_model, c.heads, c.attention_dropout, init, d_k=c.d_k, d_v=c.d_v, **settings)
-
-
-def feed_forward_of(config: TransformerConfig, init: Initializer) -> FeedForward:
-    """The feed-forward network of a layer."""
-    return FeedForward(config.d_model, config.d_ff, config.activation, config.activation_dropout, init)
-
-
 class EncoderLayer(Module):
     """Self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        self.self_attention = attention_of(config, init)
+        self.self_attention = MultiHeadAttention(**config.attention, init=init)
         self.self_attention_residual = Residual(config, init)
-        self.feed_forward = feed_forward_of(config, init)
+        self.feed_forward = FeedForward(**config.feed_forward, init=init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
@@ -177,11 +166,11 @@ class DecoderLayer(Module):
     """Causal self-attention, attention to the source, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        self.self_attention = attention_of(config, init)
+        self.self_attention = MultiHeadAttention(**config.attention, init=init)
         self.self_attention_residual = Residual(config, init)
-        self.cross_attention = attention_of(config, init)
+        self.cross_attention = MultiHeadAttention(**config.attention, init=init)
         self.cross_attention_residual = Residual(config, init)
-        self.feed_forward = feed_forward_of(config, init)
+        self.feed_forward = FeedForward(**config.feed_forward, init=init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, cache: Cache | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from minitf.config import TransformerConfig
 from minitf.fast.classes import recast
 from minitf.model.layers import Linear, Module, variants
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import DecoderLayer, EncoderLayer, MultiHeadAttention, Residual, feed_forward_of
+from minitf.model.transformer import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Residual
 from studies.ops import additive_attention, gru, local_attention
 
 Array = Any
@@ -146,7 +146,7 @@ class MixingEncoderLayer(EncoderLayer):
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.mixing = _mixing(config, init)
         self.self_attention_residual = Residual(config, init)
-        self.feed_forward = feed_forward_of(config, init)
+        self.feed_forward = FeedForward(**config.feed_forward, init=init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:

@@ -17,7 +17,7 @@ from minitf.fast.accelerate import REPLACEMENTS, accelerate, accelerate_adam
 from minitf.model import transformer, variants
 from minitf.model.layers import FeedForward
 from minitf.model.parameters import Initializer, Parameter
-from minitf.model.transformer import Transformer, feed_forward_of, padding_mask
+from minitf.model.transformer import Transformer, padding_mask
 from minitf.training.optim import Adam
 from tests.helpers.marks import parametrize_some
 from tests.helpers.model_variants import batch, every_variant, loss_of, model_with
@@ -49,7 +49,7 @@ class Parts:
     def build(self):
         init = Initializer(1, self.dtype)
         if issubclass(self.plain, FeedForward):
-            module = feed_forward_of(self.config, init)
+            module = FeedForward(**self.config.feed_forward, init=init)
         elif issubclass(self.plain, Transformer):
             module = self.plain(self.config, 1, self.dtype)
         else:
