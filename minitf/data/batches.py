@@ -85,8 +85,6 @@ class Batches:
         Units: max_tokens_per_batch in padded slots of one side, BOS or EOS included.
         Raises: UserError when a single pair exceeds the budget.
         """
-        if seed < 0:
-            raise UserError(f"seed={seed} is negative; choose 0 or more")
         self.corpus = corpus
         self.max_tokens_per_batch = max_tokens_per_batch
         self.seed = seed

@@ -82,7 +82,7 @@ def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: S
         _interruptibly(work, stopped)
     except RuntimeError as error:
         if most := re.search(r"Please set it to a value <= (\d+)", str(error)):  # the words allow no more
-            return _train(words, int(most[1]), coverage, byte_fallback, symbols)
+            return _train(words, int(most[1]), byte_fallback, symbols)
         raise UserError(_training_advice(str(error), vocab_size)) from error
     return model.getvalue()
 
