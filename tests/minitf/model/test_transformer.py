@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import autograd as ag
 from autograd import Tensor, random
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
     Positions,
+    Residual,
     Transformer,
     sinusoids,
 )
@@ -165,6 +167,29 @@ def test_later_target_tokens_do_not_change_earlier_logits(changes):
 
 
 # ---- Residual connections and dropout (sections 3.1, 5.4) ----
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_residual_connection(norm):
+    config = replace(SMALL, norm=norm, dropout=0.4)
+    residual = Residual(config, Initializer(0, np.float64))
+    residual.norm.weight.data[...], residual.norm.bias.data[...] = np.random.default_rng(1).standard_normal((2, 8))
+    x = Tensor(np.random.default_rng(0).standard_normal((2, 3, 8)))
+
+    def plain():
+        if norm == "post":
+            return residual.norm(x + ag.dropout(ag.tanh(x), 0.4))
+        return x + ag.dropout(ag.tanh(residual.norm(x)), 0.4)
+
+    random.set_state((1, 2, 0))
+    y = residual(x, ag.tanh)
+    random.set_state((1, 2, 0))
+    np.testing.assert_allclose(y.data, plain().data, rtol=1e-12, atol=1e-12)
+    assert random.get_state() == (1, 2, 1)
+    residual.eval()
+    without = residual.norm(x + ag.tanh(x)) if norm == "post" else x + ag.tanh(residual.norm(x))
+    np.testing.assert_allclose(residual(x, ag.tanh).data, without.data, rtol=1e-12, atol=1e-12)
+    assert random.get_state() == (1, 2, 1)
 
 
 @pytest.mark.parametrize(

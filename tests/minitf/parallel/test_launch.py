@@ -49,7 +49,7 @@ def test_what_a_group_can_do(tmp_path, size):
         pytest.param("asleep", 1, "error: rank 0 waited 1 seconds for rank 1", marks=pytest.mark.slow),
         ("error", 2, "error: rank 1: the disk is full"),
         ("bug", 1, "error: rank 1: ZeroDivisionError: one by none"),
-        ("other-configuration", 1, "rank 1 disagrees with rank 0: model is {"),
+        ("other-configuration", 1, "rank 1 disagrees with rank 0: seed is 99 there, 0 here; start all"),
         ("other-files", 1, "the training text is 'one' there, 'two' here; every host must see the same directory"),
     ],
 )
