@@ -17,6 +17,7 @@ import numpy as np
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError, copy_with_layout
 from autograd.gradcheck.jacobians import Comparison, about_rounding
 from autograd.gradcheck.numerical import Line, Reference, narrow_down, quick_slope, size_of, slope
+from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
 
@@ -229,6 +230,7 @@ class OtherInputs:
 
     def __init__(self, function: CheckedFunction, rng: Rng, allowed: Allowed):
         self.function, self.rng, self.allowed = function, rng, allowed
+        function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
         self.given = [x.numpy().copy() if isinstance(x, Tensor) else x for x in function.arguments]
         self.arrays = [k for k, x in enumerate(self.given) if isinstance(x, np.ndarray)]
         self.outputs = function.output_shapes
@@ -239,7 +241,6 @@ class OtherInputs:
 
         Raises: GradcheckError if they differ
         """
-        self.function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
         self._other_sizes()
         self._another_axis()
         self._other_broadcasts()
@@ -262,8 +263,8 @@ class OtherInputs:
         for n in sorted({n for k in self.arrays for n in self.given[k].shape if n > 1}):
             grows = [self._resized(n, m, "larger arrays") for m in self._longer(n)]
             if any(grows):
-                self._resized(n, 2, "axes of size 2")
-                self._resized(n, 1, "axes of size 1")
+                loud = self._resized(n, 2, "axes of size 2")
+                self._resized(n, 1, "axes of size 1", loud)
                 self._resized(n, 0, "empty arrays")
             else:
                 self.fixed = True
@@ -282,7 +283,7 @@ class OtherInputs:
         most = min([size_for(output, MOST) for output in self.outputs if n in output], default=math.inf)
         return [max(n + 1, math.ceil(min(size_for(shape, large), most))) for large in LARGE]
 
-    def _resized(self, n: int, m: int, what: str) -> bool:
+    def _resized(self, n: int, m: int, what: str, loud: bool = False) -> bool:
         def follows(shapes: list[Shape]) -> bool:
             """Whether no axis kept its size, as one does that comes from an array that the function closes over."""
             kept = any(a == b == n for old, new in zip(self.outputs, shapes, strict=True)
@@ -290,7 +291,7 @@ class OtherInputs:
             return self._same_ndim(shapes) and not kept and (m == 0 or all(map(math.prod, shapes)))
 
         shapes = {k: tuple([m if side == n else side for side in self.given[k].shape]) for k in self.arrays}
-        return self._try_shapes(shapes, what, follows, loud=lambda _: m == 1)
+        return self._try_shapes(shapes, what, follows, loud=lambda _: loud)
 
     def _another_axis(self) -> None:
         """One more leading axis of the arrays with most axes, or of all: axis 1 may then not be the last."""
@@ -358,7 +359,7 @@ class OtherInputs:
             x = self.given[k]
             others: dict[str, Array] = {}
             if x.dtype.kind in "iu" and x.size:
-                if 1 < x.size == len(np.unique(x)):
+                if 1 < x.size == len(np.unique(x)) and not self._are_offsets(k, x):
                     repeated = np.resize(x.reshape(-1)[: max(1, x.size // 2)], x.shape)
                     others[f"repeated indices in input {k}"] = repeated
                 sizes = {n for j in self.function.positions for n in self.given[j].shape if n > x.max()}
@@ -371,6 +372,23 @@ class OtherInputs:
                 if not np.array_equal(other, x):
                     expected = self._same_ndim if is_mask else self._same_shapes
                     self._try({k: other}, what, expected, only_used=not is_mask)
+
+    def _are_offsets(self, k: int, x: Array) -> bool:
+        """Whether the last of increasing integers changes more than the output at its place, as np.add.reduceat's."""
+        if x.ndim != 1 or not (np.diff(x) > 0).all():
+            return False
+        here = self.function
+        with no_grad():
+            try:
+                outputs = here.func(*self._arguments({k: np.append(x[:-1], x[:1])}))
+                outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+                pairs = [(outputs[j].numpy(), y) for j, y in zip(here.outputs, here.split(here.middle), strict=True)]
+                return any(
+                    (np.moveaxis(after, axis, 0)[:-1] != np.moveaxis(before, axis, 0)[:-1]).any()
+                    for after, before in pairs for axis, size in enumerate(before.shape) if size == x.size
+                )  # fmt: skip
+            except Exception:  # it refuses integers in this order
+                return True
 
     def _to_the_ends(self, x: Array, n: int) -> Array:
         """Indices of n elements that hold the last and the first, without repetition and in order if x is so."""

@@ -6,6 +6,7 @@ itself.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 import re
@@ -29,6 +30,9 @@ Shape = tuple[int, ...]
 
 class GradcheckError(RuntimeError):
     """A gradient is wrong, or cannot be checked at this point."""
+
+
+WRONG_SHAPE = re.compile(r"returned a gradient of shape (\([\d, ]*\)) for input \d+ of shape (\([\d, ]*\))")
 
 
 class WrongShapeError(GradcheckError):
@@ -298,12 +302,11 @@ class CheckedFunction:
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
         except (RuntimeError, ValueError, IndexError, KeyError, ArithmeticError) as error:
-            wrong = last.wrong_shape()
-            if wrong is None:
+            wrong = WRONG_SHAPE.search(str(error))
+            if wrong is None or last.op is None:
                 raise GradcheckError(f"the backward pass stopped: {error}") from error
-            cause = _cause_of_shape(*wrong)
-            message = f"the backward pass stopped: {error}" + (f"\nlikely cause: {cause}" if cause else "")
-            raise WrongShapeError(message, wrong[0] in wrong[2] and broadcasts_to(wrong[1], wrong[0])) from error
+            is_not_summed, cause = _about_shape(*map(ast.literal_eval, wrong.groups()), last.op.output_specs)
+            raise WrongShapeError(f"the backward pass stopped: {error}{cause}", is_not_summed) from error
         gradients = iter(found)
         return [
             np.zeros(point.shape) if not tensor.requires_grad or (g := next(gradients)) is None
@@ -371,7 +374,6 @@ class _OpAtWork(observers.Observer):
     """The op whose forward or backward pass ran last, which explains an error."""
 
     op: engine.Op | None = None
-    g_outputs: Sequence[Any] = ()
     complex_input = False
 
     def before_forward(self, op: engine.Op, arrays: Sequence[Any]) -> None:
@@ -383,43 +385,25 @@ class _OpAtWork(observers.Observer):
             raise NotAnalyticError(f"{op} turns complex numbers into real ones")
 
     def before_backward(self, op: engine.Op, g_outputs: Sequence[Any]) -> None:
-        self.op, self.g_outputs = op, g_outputs
-
-    def wrong_shape(self) -> tuple[Shape, Shape, list[Shape]] | None:
-        """The shape of the first gradient that does not fit its input, that of the input, and those of the outputs."""
-        if self.op is None or self.op.broadcasts:
-            return None
-        specs = self.op.input_specs
-        try:
-            found = self.op.call_backward(self.g_outputs, specs)
-            found = [g() if spec is not None and callable(g) else g for g, spec in zip(found, specs, strict=True)]
-        except Exception:  # this is the error to explain, and it explains itself
-            return None
-        for g, spec in zip(found, specs, strict=True):
-            if g is not None and spec is not None and np.shape(g) != spec[0]:
-                return np.shape(g), spec[0], [shape for shape, _ in self.op.output_specs]
-        return None
+        self.op = op
 
 
-def _cause_of_shape(found: Shape, expected: Shape, outputs: Sequence[Shape]) -> str:
-    """Why a gradient has shape `found` for an input of shape `expected`."""
-    if broadcasts_to(expected, found):
-        return (
-            "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True "
-            "in the op's class and the engine will"
-        )
-    if found in outputs and math.prod(found) < math.prod(expected):
-        return (
-            "the gradient of a reduced axis is not broadcast back to the input: give it the reduced axis again (as by "
-            "keepdims=True, or np.expand_dims(g, axis)), then np.broadcast_to(g, x.shape)"
-        )
-    if found == expected[::-1]:
-        return "the gradient is transposed: return its .T, or exchange the factors of the product"
-    if math.prod(found) == math.prod(expected):
-        return (
-            "the gradient is not brought back to the shape of the input: g.reshape(x.shape), or axes in another order"
-        )
-    return ""
+def _about_shape(found: Shape, expected: Shape, outputs: Sequence[tuple[Shape, Any]]) -> tuple[bool, str]:
+    """Whether a gradient of a wrong shape is that of a broadcast input's output, and its likely cause in words."""
+    of_output = found in [shape for shape, _ in outputs]
+    causes = [
+        (broadcasts_to(expected, found),
+         "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True in "
+         "the op's class and the engine will"),
+        (of_output and math.prod(found) < math.prod(expected),
+         "the gradient of a reduced axis is not broadcast back to the input: give it the reduced axis again (as by "
+         "keepdims=True, or np.expand_dims(g, axis)), then np.broadcast_to(g, x.shape)"),
+        (found == expected[::-1], "the gradient is transposed: return its .T, or exchange the factors of the product"),
+        (math.prod(found) == math.prod(expected),
+         "the gradient is not brought back to the shape of the input: g.reshape(x.shape), or axes in another order"),
+    ]  # fmt: skip
+    cause = next((f"\nlikely cause: {text}" for applies, text in causes if applies), "")
+    return of_output and broadcasts_to(expected, found), cause
 
 
 def _is_differentiated(x: Any) -> bool:
