@@ -101,9 +101,10 @@ def gradcheck(
 
     if order not in (1, 2):
         raise ValueError(f"order={order}: gradcheck knows the orders 1 and 2")
-    gradient_error(func, inputs, atol=atol, rtol=rtol, fast=fast, precision=precision, options=options)
+    how: dict[str, Any] = {"atol": atol, "rtol": rtol, "fast": fast, "precision": precision, "options": options}
+    gradient_error(func, inputs, **how)
     if order == 2:
         from autograd.gradcheck.second_order import second_order_error
 
-        second_order_error(func, inputs, atol, rtol, fast, options, precision)
+        second_order_error(func, inputs, **how)
     return True

@@ -108,14 +108,13 @@ class Comparison:
     def _random_line(self, i: int) -> tuple[Line, Array]:
         """A line along which input i moves, and the slope [1, 1] of the weighted outputs that its gradient says.
 
-        Its direction has length 1, and is longer by |x| at an |x| above 1: the derivative along it and its errors are
-        about as large as those by single elements.  It is 0 where the input is infinite.
+        Its direction has length 1, and is longer by |x| at an |x| above 1,000: the derivative along it and its errors
+        are about as large as those by single elements.  It is 0 where the input is infinite.
         """
         point = self.function.points[i].reshape(-1)
         direction = np.where(np.isfinite(point), self.rng.standard_normal(point.shape), 0)
         direction = direction / (np.linalg.norm(direction) or 1)
-        far = np.isfinite(point) & (abs(point) > 1e3)
-        direction = direction * np.where(far, abs(np.where(far, point, 1)), 1)
+        direction = direction * np.where(np.isfinite(point) & (abs(point) > 1e3), abs(point), 1)
         parts = [direction if k == i else np.zeros(x.size) for k, x in enumerate(self.function.points)]
         line = Line.along(self.function, np.concatenate(parts), self.weights)
         return line, np.array([[self.gradients[i] @ direction]])
@@ -132,9 +131,9 @@ class Comparison:
         flat = np.concatenate([g if k == i else 0 * g for k, g in enumerate(self.gradients)])
 
         def badness(part: Array) -> float:
-            line = Line.along(function, part, self.weights)
-            found, suits = quick_slope(line)
-            return float(abs(flat @ part - (found if suits.all() else slope(line)).value).item())
+            along = Line.along(function, part, self.weights)
+            found, suits = quick_slope(along)
+            return float(abs(flat @ part - (found if suits.all() else slope(along, found)).value).item())
 
         _, worst = function.element_at(narrow_down(line.direction, badness))
         places = np.unique([worst, *self.rng.permutation(gradient.size)[:SAMPLE]])

@@ -40,45 +40,36 @@ def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arra
     Raises: GradcheckError for a rule that func or its backward pass breaks
     """
     before = [_copy(x) for x in function.arguments]
-    values = _call_twice(function, before)
-    if np.isnan(values).any():
-        raise NondifferentiableError("the function is NaN at this point; choose inputs inside its domain")
-    if not np.allclose(function.evaluate(), values, rtol=1e-10, atol=1e-10):
-        raise GradcheckError("the function gives other values under no_grad() than while it records")
-
-    outputs = function.call()
-    all_values = [_copy(y) for y in outputs]
-    function.middle = values
-    weights = rng.standard_normal(values.size)
-    cotangents = function.split(weights)
-    gradients = function.pull(outputs, cotangents, retain=True)
-    _check_unchanged(function, before, "the backward pass changes {} in place; let it work on a copy")
-    if not _same(np.concatenate([c.reshape(-1) for c in cotangents]), weights):
-        raise GradcheckError(
-            "the backward pass changes in place the incoming gradient, which other ops may use too; let it work on "
-            "a copy"
-        )
-    for j, (y, then) in enumerate(zip(outputs, all_values, strict=True)):
-        if not _same(y.numpy(), then):
-            raise GradcheckError(f"the backward pass changes output {j} in place; let it work on a copy")
-    _check_repeatable(function, outputs, cotangents, gradients)
-    return weights, gradients
-
-
-def _call_twice(function: CheckedFunction, before: Sequence[Array | None]) -> Array:
-    """Raises: GradcheckError unless two calls agree to the bit, and draw the same random numbers or none"""
     first = function.call()
     _check_unchanged(function, before, "calling the function changes {} in place; let it work on a copy")
     function.select_outputs(first)
-    values, state = function.vector(first), random.get_state()
-    second = function.vector(function.call())
-    if random.get_state() != state or not _same(second, values):
+    function.middle, state = function.vector(first), random.get_state()
+    outputs = function.call()
+    if random.get_state() != state or not _same(function.vector(outputs), function.middle):
         raise GradcheckError(
             "the function is random: two calls with the same inputs differ; fix its random numbers inside it, for "
             "example by autograd.random.set_state((seed, 0, 0)) in its first line; for dropout in a PyTorch module, "
             "module.eval(), or torch.manual_seed(0) in the first line of a function that calls it"
         )
-    return values
+    if np.isnan(function.middle).any():
+        raise NondifferentiableError("the function is NaN at this point; choose inputs inside its domain")
+    if not np.allclose(function.evaluate(), function.middle, rtol=1e-10, atol=1e-10):
+        raise GradcheckError("the function gives other values under no_grad() than while it records")
+
+    outputs = function.call()
+    all_values = [_copy(y) for y in outputs]
+    weights = rng.standard_normal(function.middle.size)
+    cotangents = function.split(weights)
+    gradients = function.pull(outputs, cotangents, retain=True)
+    _check_unchanged(function, before, "the backward pass changes {} in place; let it work on a copy")
+    changed = [f"output {j}" for j, (y, then) in enumerate(zip(outputs, all_values, strict=True))
+               if not _same(y.numpy(), then)]  # fmt: skip
+    if not _same(np.concatenate([c.reshape(-1) for c in cotangents]), weights):
+        changed.insert(0, "the incoming gradient, which other ops may use too")
+    if changed:
+        raise GradcheckError(f"the backward pass changes in place {changed[0]}; let it work on a copy")
+    _check_repeatable(function, outputs, cotangents, gradients)
+    return weights, gradients
 
 
 def _check_unchanged(function: CheckedFunction, before: Sequence[Array | None], message: str) -> None:
@@ -107,20 +98,6 @@ def _check_repeatable(
                 f"a second backward pass through the same graph gives {function.input_name(i)} another gradient: "
                 "an op changes in place what it saved; let it work on a copy"
             )
-
-
-def check_precision(function: CheckedFunction, gradients: Arrays) -> None:
-    """Check that gradients are not rounded to float32, unless the values are: not all are float32 numbers then."""
-    if function.narrow or function.rounding > NOISE:
-        return
-    for i, g in enumerate(gradients):
-        some = g[np.isfinite(g) & (abs(g) > NOISE)]
-        with np.errstate(over="ignore"):
-            if some.size and (some == some.astype(np.float32)).all():
-                raise GradcheckError(
-                    f"the gradient of {function.input_name(i)} has been rounded to float32 on its way; keep the dtype "
-                    "of the incoming gradient (is there an astype, or an array made without dtype?)"
-                )
 
 
 def _copy(x: Any) -> Array | None:

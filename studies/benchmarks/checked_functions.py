@@ -303,6 +303,13 @@ WRONG = cases(
         "closed over": {
             "the wrong slope of a parameter": (lambda x, w: x * w, lambda g, x, w: (g * w, g * x * 2), [X], [Y]),
         },
+        "activation": {
+            "its slope at the input in place of the product": (
+                lambda x, w: np.tanh(x @ w),
+                lambda g, x, w: (g * (1 - np.tanh(x) ** 2) @ w.T, x.T @ (g * (1 - np.tanh(x) ** 2))),
+                [X, SQUARE],
+            ),
+        },
         "outputs": {
             "the second cotangent for the first": (
                 lambda x: (np.sin(x), np.exp(x)),
@@ -547,12 +554,22 @@ RIGHT = cases(
                 lambda g, x, order: (g[np.argsort(order)], None),
                 [X, np.array([2, 0, 1])],
             ),
+            "sums between offsets": (
+                lambda x, offsets: np.add.reduceat(x, offsets),
+                lambda g, x, offsets: (np.repeat(g, np.diff(np.append(offsets, len(x))), axis=0), None),
+                [X, np.array([0, 2])],
+            ),
             "into rows of zeros": (unique_scatter, lambda g, x, rows: (g[rows], None), [X, np.array([4, 0, 2])]),
         },
         "shapes": {
             "transpose": (lambda x: x.T, lambda g, x: g.T),
             "reshape": (lambda x: x.reshape(-1), lambda g, x: g.reshape(x.shape)),
             "roll": (lambda x: np.roll(x, 1, -1), lambda g, x: np.roll(g, -1, -1)),
+            "a convolution, valid where the kernel is shorter": (
+                lambda x, w: np.convolve(x, w, "valid"),
+                lambda g, x, w: (np.convolve(g, w[::-1]), np.convolve(x, g[::-1], "valid")[::-1]),
+                [np.resize(X, 9) + np.arange(9), ROW[:3]],
+            ),
             "differences": (
                 lambda x: np.diff(x),
                 lambda g, x: np.pad(g, ((0, 0), (1, 0))) - np.pad(g, ((0, 0), (0, 1))),

@@ -19,19 +19,6 @@ def affine(x, w, scale=1.0):
 # ---- NumPy ----
 
 
-def test_one_input():
-    assert gradcheck(from_vjp(np.sin, lambda g, x: g * np.cos(x)), X, options=Options(float32=True))
-    text = message(from_vjp(np.sin, lambda g, x: -g * np.cos(x)), X)
-    assert "the sign is wrong" in text
-
-
-def test_several_outputs():
-    function = from_vjp(lambda x: (np.sin(x), x.sum()), lambda g, x: g[0] * np.cos(x) + g[1])
-    assert gradcheck(function, X)
-    forgotten = from_vjp(lambda x: (np.sin(x), x.sum()), lambda g, x: g[0] * np.cos(x))
-    assert "output 1" in message(forgotten, X)
-
-
 def test_inputs_that_are_no_arrays_and_integer_arrays():
     def pick(x, rows, axis, name):
         assert name == "rows"
@@ -74,11 +61,6 @@ def test_it_is_a_function_of_tensors_like_any_other():
 def test_gradients_that_do_not_fit(vjp, said):
     with pytest.raises(GradcheckError, match=said):
         gradcheck(from_vjp(affine, vjp), [X, W])
-
-
-def test_a_reduced_axis_that_is_not_broadcast_back():
-    assert "keepdims" in message(from_vjp(lambda x: x.sum(1), lambda g, x: g), X)
-    assert gradcheck(from_vjp(lambda x: x.sum(1), lambda g, x: g[:, None] + 0 * x), X)
 
 
 def test_a_function_that_returns_no_numbers():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from autograd import gradcheck
-from autograd.gradcheck import Options, from_vjp
-from tests.helpers.ops import message
+from autograd.gradcheck import from_vjp
+from tests.helpers.ops import CENTRAL, message
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((4, 5))
@@ -74,12 +74,9 @@ NORMALISATIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(("function", "vjp", "said"), NORMALISATIONS.values(), ids=NORMALISATIONS)
-@pytest.mark.parametrize("mode", ["auto", "central"])
-@pytest.mark.parametrize("fast", [False, True])
-def test_missing_projections(function, vjp, said, mode, fast):
-    text = message(from_vjp(function, vjp), X, fast=fast, options=Options(mode=mode))
+def test_missing_projections(function, vjp, said):
+    text = message(from_vjp(function, vjp), X)
     assert said in text.partition("likely cause: ")[2], text
 
 
@@ -171,11 +168,9 @@ VALUES = {
 }  # fmt: skip
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(("function", "vjp", "said"), VALUES.values(), ids=VALUES)
-@pytest.mark.parametrize("mode", ["auto", "central"])
-def test_factors_terms_and_masks(function, vjp, said, mode):
-    text = message(from_vjp(function, vjp), X, options=Options(mode=mode))
+def test_factors_terms_and_masks(function, vjp, said):
+    text = message(from_vjp(function, vjp), X, options=CENTRAL)
     assert said in text.partition("likely cause: ")[2], text
 
 
@@ -202,7 +197,7 @@ def correlate_vjp(g, x, w, kernel, padding=0, stride=1):
     return g_x[:, padding : padding + x.shape[1], padding : padding + x.shape[2]], g_w
 
 
-@pytest.mark.parametrize(("padding", "stride"), [(0, 1), (1, 1), (1, 2), (0, 2)])
+@pytest.mark.parametrize(("padding", "stride"), [(0, 1), (1, 2)])
 def test_a_flipped_kernel(padding, stride):
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2, 6, 7)), rng.standard_normal((3, 3))
@@ -248,7 +243,3 @@ def test_no_cause_is_made_up():
     noise = np.random.default_rng(0).standard_normal(X.shape)
     for wrong in (lambda g, x: g * noise, lambda g, x: g * np.cos(x) + g * noise * 0.1):
         assert "no known mistake" in message(from_vjp(np.sin, wrong), X)
-
-
-def test_right_gradients_pass():
-    assert gradcheck(from_vjp(softmax, lambda g, x: softmax(x) * (g - (g * softmax(x)).sum(-1, keepdims=True))), X)

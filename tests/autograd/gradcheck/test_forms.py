@@ -151,6 +151,10 @@ GRADIENTS = {
     "sum": (lambda x: np.full(4, gradient(x).sum()), "each derivative is the sum of all of them"),
     "sign": (lambda x: -gradient(x), "the sign is wrong"),
     "part": (lambda x: gradient(x) * [1, 0, 0, 1], "it is 0), all others are right: elements 1, 2"),
+    "two": (
+        lambda x: gradient(x) * [1.3, 1, 0.6, 1],
+        "only the derivatives by the elements 0, 2 of the input are wrong",
+    ),
     "decay": (lambda x: 2 * gradient(x) + 0.3 * x, "are 2 times the right ones, but for 0.3 times the element"),
 }
 
@@ -252,22 +256,13 @@ def test_functions_in_float32(fast):
         gradcheck(ag.tanh, X, precision="float16")
 
 
-def narrow_loss(x):
-    return float(np.float32(np.log1p(np.exp(x)).mean()))
+def test_float32_noise_in_a_function_in_float64():
+    def noisy(x):
+        return np.exp(x) * (1 + 6e-8 * np.sin(1e15 * x))
 
-
-FLOAT32_INSIDE = {
-    "input": (lambda x: np.exp(x.astype("f")).astype(float), lambda g, x: g * np.exp(x)),
-    "noise": (lambda x: np.exp(x) * (1 + 6e-8 * np.sin(1e15 * x)), lambda g, x: g * np.exp(x)),
-    "loss": (narrow_loss, lambda g, x: g / (1 + np.exp(-x)) / x.size),
-}
-
-
-@pytest.mark.parametrize(("function", "vjp"), FLOAT32_INSIDE.values(), ids=FLOAT32_INSIDE)
-def test_float32_inside_of_a_function_in_float64(function, vjp):
-    assert gradcheck(from_vjp(function, vjp), X)
-    text = said(gradcheck, from_vjp(function, lambda g, x: 1.5 * vjp(g, x)), X)
-    assert "1.5 times" in text or "between 1.5 and 1.5" in text or "between 1.49" in text
+    assert gradcheck(from_vjp(noisy, lambda g, x: g * np.exp(x)), X)
+    text = said(gradcheck, from_vjp(noisy, lambda g, x: 1.5 * g * np.exp(x)), X)
+    assert "1.5 times" in text
     assert "less than float64 knows" in text
 
 
@@ -285,10 +280,6 @@ def test_steps_fit_the_function():
     assert gradcheck(from_vjp(function, lambda g, x: g * slope(x)), seconds)
     for factor in (1.05, 0):
         assert "wrong gradient" in said(gradcheck, from_vjp(function, lambda g, x, c=factor: c * g * slope(x)), seconds)
-    for size in (1e8, 1e10, 1e14):
-        x = size * RNG.uniform(1, 2, 4)
-        assert gradcheck(from_vjp(np.sin, lambda g, x: g * np.cos(x)), x)
-        assert "is lost" in said(gradcheck, from_vjp(np.sin, lambda g, x: 0 * g), x)
     assert gradcheck(ag.sin, 1e8 * RNG.uniform(1, 2, 4), fast=True)
 
 

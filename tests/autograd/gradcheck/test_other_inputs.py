@@ -24,6 +24,7 @@ SAID = {
     "f(x, x)": "one Tensor for input 0 and input 1",
     "large": "larger arrays, of shape",
     "float32": "in float32",
+    "activation": "times a factor of its own",
     "outputs": "backward uses the incoming gradient of output 1 for that of output 0|from output 1 is lost",
     "numerical": "1.01|1 % |analytic",
     "three axes": "one more axis, of shape",
@@ -133,13 +134,6 @@ def test_permutations_stay_permutations_and_equal_places_are_left_alone():
     assert gradcheck(from_vjp(scatter, lambda g, x, i: (g[i], None)), [X, np.array([3, 1])])
 
 
-def test_a_mask_is_inverted():
-    def vjp(g, x, mask):
-        return g * np.where(mask, 1, 2), None
-
-    assert "wrong for input 1 inverted" in message(from_vjp(lambda x, mask: x * 1.0, vjp), [X, np.ones((2, 3), bool)])
-
-
 def test_shapes_false_omits_them():
     for case in WRONG:
         if case.kind in ("size 1", "0-d", "empty", "indices", "f(x, x)", "large"):
@@ -172,13 +166,7 @@ def test_a_reference_that_proves_nothing_is_said_so():
         assert gradcheck(function, X)
 
 
-def test_a_wrong_gradient_beside_noise_is_found():
-    for factor in (1.01, -1, 0):
-        wrong = op(lambda x: abs((x + 1e8) - 1e8), lambda self, g, f=factor: f * np.sign(self.saved[0]) * g)
-        assert "wrong gradient" in message(wrong, X)
-
-
-@pytest.mark.parametrize("size", [1e-5, 1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("size", [1e-5, 1e-10])
 @pytest.mark.parametrize(
     ("function", "slope"),
     [(np.log, lambda x: 1 / x), (np.sqrt, lambda x: 0.5 / np.sqrt(x)), (lambda x: 1 / x, lambda x: -1 / x**2)],

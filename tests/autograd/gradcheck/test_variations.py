@@ -44,17 +44,6 @@ def test_values_kept_from_the_first_call():
     assert "keeps from the first call" in text
 
 
-def test_a_mask_kept_from_the_first_call():
-    """The mask of a point close by is the same; that of other points is not."""
-    masks = {}
-
-    def forward(self, x):
-        masks.setdefault(x.shape, x > 0)
-        return np.maximum(x, 0)
-
-    assert "wrong at another point" in message(sine(forward, lambda self, g: g * masks[g.shape]), X)
-
-
 # ---- Frozen inputs ----
 
 
@@ -123,13 +112,12 @@ LAYOUT_BUGS = {
 }
 
 
-@FAST
 @pytest.mark.parametrize(("slope", "where"), LAYOUT_BUGS.values(), ids=LAYOUT_BUGS)
-def test_wrong_only_in_some_layout(slope, where, how):
+def test_wrong_only_in_some_layout(slope, where):
     function = op(np.sin, lambda self, g: slope(self.saved[0], g))
     with pytest.raises(GradcheckError, match=f"the gradient of the input is wrong for .*({where})"):
-        gradcheck(function, ROOMY, **how)
-    assert gradcheck(function, ROOMY, options=Options(layouts=False), **how)
+        gradcheck(function, ROOMY)
+    assert gradcheck(function, ROOMY, options=Options(layouts=False))
 
 
 def test_values_that_depend_on_the_layout():
@@ -152,57 +140,6 @@ def test_a_function_may_refuse_layouts():
 
 
 # ---- Other points ----
-
-BRANCHES = {
-    "leaky relu, slope of the other side": (
-        np.abs(X) + 0.1,
-        lambda x: np.where(x > 0, x, 0.1 * x),
-        lambda x: 1.0 + 0 * x,
-    ),
-    "clip, beyond the bound": (X / 10, lambda x: np.clip(x, -1, 1), lambda x: 1.0 + 0 * x),
-    "huber, beyond the knee": (X / 3, lambda x: np.where(abs(x) < 1, x * x / 2, abs(x) - 0.5), lambda x: x),
-    "a threshold at 5": (X, lambda x: np.where(x > 5, 3 * x, x), lambda x: 1.0 + 0 * x),
-    "a slope that overflows": (100 * (abs(X) + 1), lambda x: np.logaddexp(0, x), lambda x: np.exp(x) / (1 + np.exp(x))),
-    "between 0.5 and 1 only": (
-        np.array([0.3]),
-        lambda x: np.where((x > 0.5) & (x < 1), 2 * x, x),
-        lambda x: 1.0 + 0 * x,
-    ),
-    "a bound at 50": (X, lambda x: np.clip(x, -50, 50), lambda x: 1.0 + 0 * x),
-    "beside 0": (np.zeros(4), lambda x: np.where(x > 1, 3 * x, x), lambda x: 1.0 + 0 * x),
-    "abs, without its sign": (np.abs(X) + 0.1, np.abs, lambda x: 1.0 + 0 * x),
-}
-
-
-@FAST
-@pytest.mark.parametrize(("x", "forward", "slope"), BRANCHES.values(), ids=BRANCHES)
-@pytest.mark.filterwarnings("error")
-def test_wrong_beyond_a_kink(x, forward, slope, how):
-    function = op(forward, lambda self, g: slope(self.saved[0]) * g)
-    text = message(function, x, **how)
-    assert "a branch of the function that the inputs do not reach" in text
-    assert "analytic" in text
-    assert gradcheck(function, x, options=Options(elsewhere=False), **how)
-
-
-@FAST
-@pytest.mark.parametrize(
-    ("function", "x"),
-    [
-        (ag.log, np.abs(X) + 0.1),
-        (ag.sqrt, np.abs(X) + 0.1),
-        (lambda x: ag.power(x, 2.5), np.abs(X) + 0.1),
-        (lambda x: ag.exp(100 * x), X),
-        (lambda x: ag.relu(x) * ag.abs(x - 1) + ag.clip(x, -3, 3), X),
-        (lambda x: ag.softmax(ag.layer_norm(x, np.ones(3), np.zeros(3))), X),
-        (lambda x: ag.max(x, axis=1), X),
-        (lambda x: ag.sum(x * x) * 1e8, X * 1e-3),
-    ],
-    ids=["log", "sqrt", "power", "overflow", "kinks", "normalisation", "max", "large"],
-)
-@pytest.mark.filterwarnings("error")
-def test_right_gradients_pass_beyond_the_inputs(function, x, how):
-    assert gradcheck(function, x, **how)
 
 
 def test_a_function_may_refuse_other_points():
@@ -235,24 +172,6 @@ def test_other_points_keep_layouts_and_infinities():
 
 
 # ---- float32 ----
-
-NARROW_BUGS = {
-    "another factor": lambda x, g: np.cos(x) * g * (1.01 if x.dtype == np.float32 else 1),
-    "a little": lambda x, g: np.cos(x) * g * (1.001 if x.dtype == np.float32 else 1),
-    "through float16": lambda x, g: (np.cos(x) * g).astype(np.float16) if x.dtype == np.float32 else np.cos(x) * g,
-    "overflow": lambda x, g: np.cos(x) * g * 1e60 / x.dtype.type(1e60 if x.dtype == np.float64 else np.inf),
-    "zeros": lambda x, g: np.cos(x) * g * (np.finfo(x.dtype).eps < 1e-10),
-}
-
-
-@FAST
-@pytest.mark.parametrize("slope", NARROW_BUGS.values(), ids=NARROW_BUGS)
-def test_wrong_only_in_float32(slope, how):
-    function = op(np.sin, lambda self, g: slope(self.saved[0], g))
-    assert gradcheck(function, X, options=Options(float32=False), **how)
-    for options in (Options(float32=True), Options(elsewhere=False, float32=True), Options()):
-        text = message(function, X, options=options, **how)
-        assert text.startswith("wrong gradient of the input in float32, where it is right in float64")
 
 
 @FAST
