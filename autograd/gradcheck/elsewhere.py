@@ -263,7 +263,7 @@ class OtherInputs:
         for n in sorted({n for k in self.arrays for n in self.given[k].shape if n > 1}):
             grows = [self._resized(n, m, "larger arrays") for m in self._longer(n)]
             if any(grows):
-                loud = self._resized(n, 2, "axes of size 2")
+                loud = n == 2 or self._resized(n, 2, "axes of size 2")
                 self._resized(n, 1, "axes of size 1", loud)
                 self._resized(n, 0, "empty arrays")
             else:
