@@ -526,10 +526,12 @@ class Cuda(GpuBackend):
     ) -> None:  # fmt: skip
         """Launch the kernel of the loss.  Rows of logits and gradient may be apart, but as far as each other's."""
         kind, (rows, classes) = KINDS[logits.dtype], logits.shape
+        kept = -(-classes // GROUP) * GROUP * logits.itemsize  # bytes of shared memory
+        keeps = gradient is not None and 2 * kept <= self._shared_limit  # two blocks fit a multiprocessor
         self._launch(
             f"cross_entropy<{kind}>", (rows,), (_threads(classes),), logits, _indices(targets), counted, factors,
             loss, nll, gradient, np.int32(classes), np.int64(logits.strides[0] // logits.itemsize),
-            WIDE[kind].type(smoothing),
+            WIDE[kind].type(smoothing), np.bool_(keeps), shared=kept if keeps else 0,
         )  # fmt: skip
 
     @property

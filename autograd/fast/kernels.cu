@@ -446,12 +446,16 @@ template <class W> __device__ inline Weighed<W> merge(const Weighed<W>& a, const
 
 // Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or perhaps the memory
 // of the logits, gets the gradient of each row's loss times its factor.  Rows that do not count have loss and gradient 0; `counted` and `factors` may be null.  NaN for a target outside.
-// Rows are `stride` apart.  Block: a row, with a power of two of threads up to 1024.
+// Rows are `stride` apart.  With `keeps`, shared memory keeps the row, so that it is read once.
+// Block: a row, with a power of two of threads up to 1024.
 template <class T>
 __global__ void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors,
-                              Wide<T>* loss, Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing) {
+                              Wide<T>* loss, Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing,
+                              bool keeps) {
     typedef Wide<T> W;
     __shared__ Weighed<W> parts[32];
+    DYNAMIC_SHARED(memory);
+    T* kept = (T*)memory;  // a thread reads back the groups that it has written
     const T* row = logits + blockIdx.x * stride;
     T* out = gradient + blockIdx.x * stride;
     if (counted && !counted[blockIdx.x]) {
@@ -464,6 +468,7 @@ __global__ void cross_entropy(const T* logits, const int* targets, const bool* c
     Weighed<W> mine = {-infinity<W>(), 0, 0};
     for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
         const Group<T> x = load_group(row + start, classes - start);
+        if (keeps) store_group(kept + start, GROUP, x);
         Weighed<W> group = {-infinity<W>(), 0, 0};
 #pragma unroll
         for (int i = 0; i < GROUP; i++)
@@ -494,7 +499,7 @@ __global__ void cross_entropy(const T* logits, const int* targets, const bool* c
     __syncthreads();  // the target's logit has been read
     const W everywhere = smoothing / classes, factor = factors ? factors[blockIdx.x] : W(1);
     for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
-        const Group<T> x = load_group(row + start, classes - start);
+        const Group<T> x = keeps ? load_group(kept + start, GROUP) : load_group(row + start, classes - start);
         Group<T> g;
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {

@@ -450,6 +450,23 @@ def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int |
         assert gradients == [None, None, None]
 
 
+def test_a_row_of_logits_in_shared_memory_gives_the_same_bits(
+    backend: Any, bf16: np.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one fits; else it is read from memory twice."""
+    rng = np.random.default_rng(0)
+    x, weight, targets = normal(rng, 5, 20), normal(rng, 1000, 20), rng.integers(0, 1000, 5)
+    counted, found = backend.asarray(np.arange(5) != 3), []
+    for dtype in (bf16, np.float32, np.float64):
+        args = [*[backend.asarray(a.astype(dtype)) for a in (x, weight)], None, backend.asarray(targets), counted, None]
+        for limit in (backend._shared_limit, 0):
+            with monkeypatch.context() as patch:
+                patch.setattr(backend, "_shared_limit", limit)
+                found.append(to_host(backend.linear_cross_entropy(*args, (True, True, False), label_smoothing=0.1)[:3]))
+        for kept, read_again in zip(*found[-2:], strict=True):
+            np.testing.assert_array_equal(kept, read_again)
+
+
 def test_rows_are_in_the_order_of_their_indices(backend: Any, order: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows than a block takes, by comparing all pairs and by a sort; rows that are dropped, scaled and added."""
     rng = np.random.default_rng(0)
