@@ -12,7 +12,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist wor
 CORES = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print(len($(CORES)) + 1)')
 
-.PHONY: help demo parse test quick prove mutants torture fuzz bench-gpu real-cupy lint book notebooks sdist clean
+.PHONY: help demo parse test quick prove mutants torture fuzz real-cupy lint book notebooks sdist clean
 
 help:
 	@echo "Times are for 2 idle cores; the first command also installs packages into .venv, in about a minute."
@@ -26,7 +26,6 @@ help:
 	@echo "make mutants run the mutation tests of gradients, engine and checker"
 	@echo "make torture kill, starve and damage runs, and give invalid input to all readers (20 minutes)"
 	@echo "make fuzz    only the invalid input (2 minutes)"
-	@echo "make bench-gpu  time a training step on a GPU; PEER=program.py: compare with a program"
 	@echo "make lint    run ruff and mypy"
 	@echo "make book    build the documentation, with its output and figures, into build/book (under 2 minutes of processor time; half a minute if the code is as before)"
 	@echo "make notebooks  build the chapters as Jupyter notebooks, in build/notebooks"
@@ -110,10 +109,6 @@ torture: $(VENV)/.installed-test
 fuzz: $(VENV)/.installed-test
 	$(PYTEST) --hypothesis-profile=many tests/torture/test_hostile_input.py
 
-# Not in the virtual environment: CuPy, and the peer's PyTorch, are where $(PYTHON) has them
-bench-gpu:
-	$(PYTHON) studies/benchmarks/gpu.py $(if $(PEER),--peer $(PEER))
-
 # CuPy with CUDA's libraries, 2.3 GB, over a stub of the driver: needs gcc and g++, no card
 REAL_CUPY := build/real-cupy/venv
 $(REAL_CUPY)/.installed: pyproject.toml
@@ -123,7 +118,7 @@ $(REAL_CUPY)/.installed: pyproject.toml
 	touch $@
 
 real-cupy: $(REAL_CUPY)/.installed $(VENV)/.installed-test
-	$(PYTEST) -m real_cupy --numprocesses 1 tests/minitf/test_on_real_cupy.py
+	$(PYTEST) -m real_cupy --numprocesses 1 tests/minitf/test_on_real_cupy.py studies/tests/benchmarks/test_gpu_window.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check

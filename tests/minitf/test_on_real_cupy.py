@@ -122,8 +122,8 @@ def test_what_is_missing_is_said(tmp_path: Path, machine: dict[str, str], said: 
     assert "Traceback" not in done.stderr
 
 
-def step(*flags: str) -> dict[str, Any]:
-    done = run("-m", "tests.emulation.real_cupy.step", *flags, stub="counts", limit_s=300)
+def step(*flags: str, **settings: Any) -> dict[str, Any]:
+    done = run("-m", "tests.emulation.real_cupy.step", *flags, **{"stub": "counts", "limit_s": 300, **settings})
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert not result["faults"], done.stderr
@@ -145,6 +145,21 @@ def test_launches_of_a_step_of_base(flags: tuple[str, ...], most: int, record_pr
     record_property("host_ms", result["host_ms"])
     assert 0 < result["launches"] <= most, result["calls"]
     assert not {"attribute of a kernel set", "heuristic asked"} & {*result["calls"]}, "what was done in the first step"
+
+
+def test_nvrtc_compiles_every_kernel_of_a_step(tmp_path: Path) -> None:
+    """The project's, and those that CuPy makes of its own functions of bfloat16."""
+    step("--steps", "4", stub="compiles", limit_s=COMPILED, AUTOGRAD_SELF_TEST="0", CUPY_CACHE_DIR=str(tmp_path))
+    assert len([*tmp_path.glob("*.cubin")]) >= 20
+
+
+@pytest.mark.slow
+def test_what_needs_a_gpu_passes() -> None:
+    """Kernels, whole models and graphs: what `pytest -m gpu` runs on a card."""
+    tests = ["tests/autograd/fast", "tests/minitf/test_on_gpu.py", "tests/minitf/fast/test_step_graphs.py"]
+    done = run("-m", "pytest", "-m", "gpu", "-n", "2", "-p", "no:cacheprovider", *tests, limit_s=7200)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "skipped" not in done.stdout.lower(), done.stdout[-3000:]
 
 
 @pytest.mark.slow
