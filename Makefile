@@ -84,12 +84,14 @@ demo: $(VENV)/.installed
 	@echo '    minitf translate $(DEMO) --text "$(SENTENCE)"'
 
 parse: $(VENV)/.installed
+	@[ -e runs/treebank/vocabulary.model ] || $(BIN)/minitf parse prepare runs/treebank
 	@if [ -e runs/parsing-tiny/config.json ]; then \
 	    $(BIN)/python train.py --resume runs/parsing-tiny; \
 	else \
 	    $(BIN)/python train.py --preset parsing-tiny; \
 	fi
-	echo "The teacher found the key in the garden ." | $(BIN)/python translate.py runs/parsing-tiny
+	$(BIN)/minitf parse test runs/parsing-tiny runs/treebank
+	echo "The teacher found the key in the garden ." | $(BIN)/minitf parse trees runs/parsing-tiny
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow"

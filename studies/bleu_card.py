@@ -98,7 +98,9 @@ def _figure(definition: _Definition, hypotheses: Sequence[str], references: Sequ
     whole = bleu(hypotheses, references, lowercase=d.lowercase, tokenize=d.tokenize, force=True)
     low, high = bootstrap_interval(hypotheses, references, d.lowercase, d.tokenize, resamples)
     signature = whole.signature.replace("tok:none", f"tok:{d.note}") if d.note else whole.signature
-    return Figure(d.name, whole.score, low, high, whole.precisions, whole.brevity_penalty, signature, d.for_text)
+    return Figure(
+        d.name, whole.score, low, high, tuple(whole.result.precisions), whole.result.bp, signature, d.for_text
+    )
 
 
 # ---- Bootstrap ---------------------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from hypothesis import HealthCheck, settings
 from autograd import random
 from minitf.app.commands import COMMANDS
 from minitf.app.completion import flags_of, flags_of_command
-from minitf.app.train import main as train
-from minitf.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -140,8 +138,6 @@ def flags():
     if found["learn"]:
         build = import_module("additions.course.build_command").main  # minitf learn build
         found["learn"] |= {*flags_of(build, [["--help"]])}
-    with contextlib.suppress(UserError):  # of a task of an addition
-        found["train"] |= {*flags_of(train, [["--preset", "parsing-tiny", "--help"]])}
     return found
 
 

@@ -52,12 +52,10 @@ def translator_page(
     weights: type of the numbers in the page: "int8" is the smallest, with one factor for each row of a matrix;
         "float32" computes what `minitf translate` does, up to rounding
     earlier: checkpoints of the same run by their step, for the slider over training
-    Raises: UserError for another task than translation, layers of the studies, a vocabulary with rules that the page
-        does not have, and weights that are not finite
+    Raises: UserError for layers of the studies, a vocabulary with rules that the page does not have, such as a
+        parser's, and weights that are not finite
     """
     config, vocabulary = learned.config, learned.vocabulary
-    if config.task != "translation":
-        raise UserError(f"{name} was trained for {config.task}; a page requires a run that translates")
     source, target = vocabulary.source, vocabulary.target
     described = {
         "name": name,

@@ -10,25 +10,62 @@ and the same for valid and test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from additions.parsing.linearise import linearise, parts
-from additions.parsing.settings import ParsingConfig
+from additions.parsing.treebank import built_in_treebank
 from additions.parsing.trees import Tree, as_token, clean, read_trees
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained, remove_leftovers, require_regular
 
-SPLITS = ("train", "valid", "test")
 KINDS = ("words", "tokens", "trees")
 HELD_OUT = 20
 """The last twentieth of the file is the test set, without held-out trees, and the one before it the validation set:
 neighbours in a treebank come from one article, and a parser is to be tested on articles that it has not seen."""
 
 PathPair = tuple[Path, Path]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsingConfig:
+    """The trees to learn from, and their tokens (section 6.3)."""
+
+    trees: Path | None = None
+    """Training treebank, in brackets; None: the built-in treebank, drawn from a grammar."""
+    valid_trees: Path | None = None
+    """Validation treebank; None: the twentieth of the trees before the test trees."""
+    test_trees: Path | None = None
+    """Test treebank; None: the last twentieth of the trees."""
+    tags: str = "pos"
+    """pos: the part of speech of each word; xx: one tag for all words except punctuation."""
+    form: str = "joined"
+    """joined: one token per word, made of its tag and the brackets around it; symbols: one token per bracket, as in the
+    paper's reference 37, three times as long."""
+
+
+def prepare(config: ParsingConfig, folder: Path, vocab_size: int, say: Callable[[str], object]) -> None:
+    """Write the aligned texts of each split, and vocabulary.model.
+
+    Raises: UserError for trees that cannot be used, and if a file cannot be written
+    """
+    if config.trees is None and (config.valid_trees or config.test_trees):
+        given = "valid-trees" if config.valid_trees else "test-trees"
+        raise UserError(
+            f"--{given} is given without --trees; the built-in treebank includes its own: give --trees, too"
+        )
+    check_trees(config)
+    splits: dict[str, Iterable[Tree]] = vars(built_in_treebank()) if config.trees is None else read_splits(config)
+    with os_errors_explained(f"make the folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder)
+    for split, trees in splits.items():
+        _write(trees, config, {kind: folder / f"{split}.{kind}" for kind in KINDS})
+    learn_vocabulary((folder / "train.words", folder / "train.tokens"), vocab_size, folder / "vocabulary.model", say)
 
 
 def check_trees(config: ParsingConfig) -> None:
@@ -39,23 +76,6 @@ def check_trees(config: ParsingConfig) -> None:
     for path in paths:
         if path is not None and not sum(1 for _ in _cleaned(read_trees(path))):
             raise UserError(f"{path} contains no tree with a word; give trees such as (S (NP (NN cat)) (VP (VB sit)))")
-
-
-def prepare_texts(
-    splits: Callable[[], Mapping[str, Iterable[Tree]]], config: ParsingConfig, folder: Path
-) -> dict[str, PathPair]:
-    """Write the trees of each split into `folder` unless it holds them; return the paths of (words, tokens).
-
-    splits: called only if something is to be written
-    """
-    found = {split: {kind: folder / f"{split}.{kind}" for kind in KINDS} for split in SPLITS}
-    if not all(path.exists() for paths in found.values() for path in paths.values()):
-        with os_errors_explained(f"make the folder {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(folder)
-        for split, trees in splits().items():
-            _write(trees, config, found[split])
-    return {split: (paths["words"], paths["tokens"]) for split, paths in found.items()}
 
 
 def learn_vocabulary(train: PathPair, vocab_size: int, path: Path, say: Callable[[str], object]) -> Vocabulary:

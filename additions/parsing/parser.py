@@ -42,14 +42,9 @@ class Parser:
     def load(cls, run_directory: PathLike, **options: Any) -> Parser:
         """Load the parser of a run.  Options: see `Translator.load`
 
-        Raises: UserError if there is no run, no checkpoint, or the run has not learned to parse
+        Raises: UserError if there is no run, or no checkpoint
         """
-        translator = Translator.load(run_directory, **options)
-        if translator.task != "parsing":
-            raise UserError(
-                f"{run_directory} was trained to translate, not to parse; train a run with --preset parsing-tiny"
-            )
-        return cls(translator)
+        return cls(Translator.load(run_directory, **options))
 
     def __repr__(self) -> str:
         return f"Parser({self.translator!r})"
@@ -99,10 +94,6 @@ class Parser:
         """`3 of 500 outputs were not trees and were repaired: 2 unclosed, 1 missing tags`"""
         share = f"{self.repaired:,} of {self.parsed:,} outputs were not trees"
         return f"{share} and were repaired: {self.repairs}" if self.repaired else share
-
-    def warning(self) -> str:
-        """Return the summary if an output was repaired, else nothing."""
-        return self.summary() if self.repaired else ""
 
     def _tree(self, words: list[str], output: str) -> Tree | None:
         if not words:

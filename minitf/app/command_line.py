@@ -13,13 +13,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from minitf.config import PRESETS, RunConfig
 from minitf.config.options import description, shown, without_none
 from minitf.config.removed import REMOVED_FLAGS
-from minitf.config.task_settings import settings_of
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.environment import VERSION
 
@@ -42,10 +42,8 @@ class Flag:
         return "--" + self.dest.replace("_", "-")
 
     def value_in(self, config: Any) -> Any:
-        """Return the value of this field in a configuration; its default, for a field of a task of other runs."""
-        section, _, name = self.dest.rpartition(".")
-        place = getattr(config, section if section in SECTIONS else "task_options") if section else config
-        return getattr(place, name, self.field.default)
+        """Return the value of this field in a configuration."""
+        return attrgetter(self.dest)(config)
 
     def help(self, defaults: Any) -> str:
         """Format the help with the default value: that of the configuration `defaults`."""
@@ -57,22 +55,15 @@ class Flag:
         return f"{text} (default {shown(default, quote=False)})"
 
 
-def flags_of(config_class: type, tasks: Sequence[str] = (), hidden: bool = False) -> Iterator[Flag]:
+def flags_of(config_class: type, hidden: bool = False, inside: str = "", section: str = "Run") -> Iterator[Flag]:
     """Yield the fields of a configuration and of those inside it, in order.
 
-    tasks: names of tasks of additions, whose settings have flags, too
     hidden: yield the fields that have no flag of their own instead of those that have one
     """
-    yield from _flags_inside(config_class, "", "Run", hidden)
-    for task in tasks:
-        yield from _flags_inside(settings_of(task).OPTIONS, task, settings_of(task).ABOUT, hidden)
-
-
-def _flags_inside(config_class: type, inside: str, section: str, hidden: bool) -> Iterator[Flag]:
     for each in fields(config_class):
         if is_dataclass(each.type):
             assert isinstance(each.type, type)
-            yield from _flags_inside(each.type, each.name, SECTIONS[each.name], hidden)
+            yield from flags_of(each.type, hidden, each.name, SECTIONS[each.name])
         else:
             section = each.metadata["section"] or section
             if each.metadata["hidden"] == hidden:
@@ -107,23 +98,11 @@ def set_values(words: Sequence[str]) -> dict[str, Any]:
 
 
 def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole.
-
-    Raises: UserError for a setting of a task that is not that of the configuration
-    """
+    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole."""
     own = {name: value for name, value in given.items() if "." not in name}
-    task = own.get("task", config.task)
-    inner: dict[str, dict[str, Any]] = {}
-    for name, value in given.items():
-        if "." in name:
-            section, _, field = name.partition(".")
-            if section not in (*SECTIONS, task):
-                raise UserError(f"--{name.replace('_', '-')} is of {section}, but the run learns {task}; give a preset "
-                                f"of {section}, or omit the flag")  # fmt: skip
-            inner.setdefault(section, {})[field] = value
-    for section, values in inner.items():
-        place = section if section in SECTIONS else "task_options"
-        own[place] = replace(own.get(place) or getattr(config, place), **values)
+    for section in SECTIONS:
+        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(f"{section}.")}
+        own[section] = replace(getattr(config, section), **inner)
     return replace(config, **own)
 
 
@@ -181,13 +160,10 @@ class ArgumentParser(argparse.ArgumentParser):
         raise UserError(shortened(message.removeprefix("argument "), most=1000))
 
 
-def build_parser(
-    config_class: type, usage: str, about: str, prog: str, defaults: Any, tasks: Sequence[str] = ()
-) -> ArgumentParser:
+def build_parser(config_class: type, usage: str, about: str, prog: str, defaults: Any) -> ArgumentParser:
     """Build a parser with a flag for every field, grouped by section; its result contains only the given values.
 
     defaults: the configuration whose values the help shows
-    tasks: see `flags_of`
     """
     parser = ArgumentParser(
         prog=prog,
@@ -196,7 +172,7 @@ def build_parser(
         argument_default=argparse.SUPPRESS,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
     )
-    for flag in flags_of(config_class, tasks):
+    for flag in flags_of(config_class):
         names, options = _argument(flag)
         parser.group(flag.section).add_argument(*names, help=flag.help(defaults), **options)
     parser.add_argument("--version", action="version", version=f"minitf {VERSION}", help="print the version")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from minitf.app.command_line import ArgumentParser
 from minitf.config.presets import NAMED, Preset
-from minitf.config.task_settings import presets_of_tasks
 
 HEADER = ("preset", "parameters", "published", "operations", "PPL", "BLEU", "what it is")
 NOTES = """\
@@ -23,7 +22,7 @@ def presets(argv: Sequence[str]) -> None:
 
 def list_presets() -> str:
     """Format the table of presets, one per line, in groups, followed by notes."""
-    chosen = list((NAMED | presets_of_tasks()).values())
+    chosen = list(NAMED.values())
     rows = [_row(preset) for preset in chosen]
     widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER) - 1)]
     lines, group = [_line(HEADER, widths)], ""

@@ -7,7 +7,6 @@ Imports are deferred in functions: `--help` and invalid flags need no NumPy, one
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -17,7 +16,6 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitf.app.command_line import (
-    SECTIONS,
     absolute,
     build_parser,
     changed,
@@ -30,7 +28,6 @@ from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
 from minitf.config.run_config import parse_devices
-from minitf.config.task_settings import presets_of_tasks, registered_tasks
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, load_or_none, rank_zero_output
@@ -66,7 +63,6 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     from minitf.run.final_scores import score_translations
     from minitf.run.start import start
-    from minitf.run.tasks import task_of
     from minitf.training.loop import train
 
     is_main = process.is_main_process
@@ -97,8 +93,7 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
                 tell(f"stopped after step {run.state.step:,}; {how}")
                 return stop.exit_status
             if is_main:
-                task = task_of(run.config.task)
-                (score_translations if task is None else task.score)(run, tell)
+                score_translations(run, tell)
             if report:
                 report.end("finished")
     return 0
@@ -120,14 +115,12 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
 
     Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
-    tasks = tasks_of(argv)
     parser = build_parser(
         RunConfig,
         f"{shell_command('train')} [flags]",
         "Train a Transformer to translate; without flags, a tiny model on the built-in corpus.",
         shell_command("train"),
         PRESETS[DEFAULT_PRESET],
-        tasks,
     )
     parser.group("Run").add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.group("Run").add_argument(
@@ -151,7 +144,7 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         if name in given:
             given.setdefault(f"{name}_unit", "updates")
     if resume is not None:
-        return TrainArguments(resumed_config(resume, given, tasks), resume, quiet)
+        return TrainArguments(resumed_config(resume, given), resume, quiet)
     if given.get("init") is not None:
         from minitf.run.fine_tuning import with_values_of_model
 
@@ -160,38 +153,27 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
     return TrainArguments(config, None, quiet)
 
 
-def tasks_of(argv: Sequence[str]) -> list[str]:
-    """Return the tasks of additions that a command line names: by a flag such as `--parsing.trees`, or by a preset."""
-    words = {word.removeprefix("--preset=") for word in argv}
-    sections = {word[2:].partition(".")[0] for word in argv if re.match(r"--[a-z]+\.", word)} - SECTIONS.keys()
-    if not sections and words <= {*argv} - {"--preset"}:  # looking for additions takes 30 ms
-        return []
-    sections |= {preset.config.task for name, preset in presets_of_tasks().items() if name in words}
-    return [task for task in registered_tasks() if task in sections]
-
-
 def changeable() -> list[str]:
     """List the flags whose values may change when a run is resumed."""
     return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata["may_change"]]
 
 
 def _preset(name: str) -> RunConfig:
-    found = NAMED if name in NAMED else NAMED | presets_of_tasks()
-    if name not in found:
+    if name not in NAMED:
         few = ", ".join(PRESETS)
         raise UserError(
-            f"preset={shown(name)} is unknown{nearest(name, found)}; choose {few}, or another from minitf presets"
+            f"preset={shown(name)} is unknown{nearest(name, NAMED)}; choose {few}, or another from minitf presets"
         )
-    return found[name].config
+    return NAMED[name].config
 
 
-def resumed_config(folder: Path, given: dict[str, Any], tasks: Sequence[str] = ()) -> RunConfig:
+def resumed_config(folder: Path, given: dict[str, Any]) -> RunConfig:
     """Return the configuration of a saved run with the values that may change; `output` is where the run is now."""
     if not (folder / CONFIG_NAME).is_file():
         raise UserError(f"{folder} contains no run to resume: {CONFIG_NAME} is missing; check the path")
     saved = load_config(folder / CONFIG_NAME, resuming=True, warn=lambda text: say(f"warning: {text}"))
     saved = replace(saved, output=folder)
-    for flag in (*flags_of(RunConfig, tasks), *flags_of(RunConfig, hidden=True)):
+    for flag in (*flags_of(RunConfig), *flags_of(RunConfig, hidden=True)):
         if flag.dest in given and not flag.field.metadata["may_change"]:
             before, after = flag.value_in(saved), given[flag.dest]
             if absolute(after) != absolute(before):

@@ -1,4 +1,4 @@
-"""`minitf translate`, `translate.py`: read lines; translate, parse or score them; write results and BLEU.
+"""`minitf translate`, `translate.py`: read lines; translate or score them; write results and BLEU.
 
 Imports are deferred in functions: `--help` and invalid flags need no NumPy, and `--plain` reaches autograd by an
 environment variable before autograd is imported.
@@ -24,7 +24,6 @@ from minitf.app.score import print_scores
 from minitf.config import TranslateConfig
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.errors import UserError, shortened
-from minitf.run.tasks import task_of
 from minitf.system.files import atomic_write, os_errors_explained
 from minitf.system.process import printable, say, set_up_device, shell_command, silent
 
@@ -53,7 +52,7 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
     """
     name = shell_command("translate")
     usage = f"{name} RUN [MORE ...] [flags]"
-    about = "Translate or parse text with a trained run, one line per input line."
+    about = "Translate text with a trained run, one line per input line."
     parser = build_parser(TranslateConfig, usage, about, name, TranslateConfig(run=Path()))
     return TranslateConfig(**given_values(parser, argv))
 
@@ -80,26 +79,15 @@ def translate_text(config: TranslateConfig) -> None:
         loaded: Any = {name: getattr(config, name) for name in ("average", "weights", "device", "precision", "plain")}
         translator = Translator.load(config.run, *config.more, warn=warn, **loaded)
         lines, must_wait = open_input(config)
-        task = task_of(translator.task)
-        other = None if task is None else task.line_translator(translator)
         settings["progress"] = progress
-        for written, best in (
-            translated(translator, lines, given, config, must_wait, settings)
-            if other is None
-            else translated_by(other, lines, config, must_wait, settings)
-        ):
+        for written, best in translated(translator, lines, given, config, must_wait, settings):
             for line in written:
                 write(line)
             if reference is not None:
                 hypotheses.append(best)
-        if other is not None and (note := other.warning()):
-            warn(note)
     if reference is not None:
         file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
-        if other is not None:
-            print(other.score(reference, hypotheses), file=file)
-        else:
-            print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
+        print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
 
 
 # ---- Work ----
@@ -124,17 +112,6 @@ def translated(
     if config.format == "text" and config.nbest == 1 and config.score is None and not config.alignment:
         return (([best.text], best.text) for best, *_ in results)
     return formatted(results, config, translator)
-
-
-def translated_by(
-    other: Any, lines: Iterable[str], config: TranslateConfig, must_wait: MustWait, settings: dict[str, Any]
-) -> Results:
-    """Turn lines into the output of another task, such as trees.  Raises: UserError for options of translation."""
-    for name in ("nbest", "format", "alignment", "score", "sample"):
-        if getattr(config, name) not in (None, False, 1, "text"):
-            raise UserError(f"{name} applies to translations, but {config.run} was trained for another task; omit it")
-    for line in other.translate_stream(lines, must_wait=must_wait, **settings):
-        yield [line], line
 
 
 def settings_of(config: TranslateConfig) -> dict[str, Any]:

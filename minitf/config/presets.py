@@ -5,14 +5,12 @@ minitf train --preset table3-b-dk-16
 """
 
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
+from minitf.config.options import from_plain, to_plain
 from minitf.config.run_config import RunConfig
-
-__all__ = ["Preset", "varied"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,12 @@ class Preset:
         return self.config.preset
 
 
-def varied(start: RunConfig, name: str, **values: Any) -> RunConfig:
+def _varied(start: RunConfig, name: str, **values: Any) -> RunConfig:
     """Return the configuration of a preset: `start` with some values changed, also in its parts."""
-    parts = {part: replace(getattr(start, part), **values.pop(part, {})) for part in ("model", "optimizer")}
-    return replace(start, preset=name, output=Path("runs") / name, **parts, **values)
+    plain = to_plain(start)
+    for part in ("model", "optimizer"):
+        plain[part] |= values.pop(part, {})
+    return from_plain(RunConfig, {**plain, **values, "preset": name, "output": f"runs/{name}"})
 
 
 def _read() -> dict[str, Preset]:
@@ -44,7 +44,7 @@ def _read() -> dict[str, Preset]:
         about, published = values.pop("about"), values.pop("published", {})
         values |= dict.fromkeys(values.pop("omit", ()))
         start = found[values.pop("from")].config if "from" in values else RunConfig()
-        found[name] = Preset(varied(start, name, **values), about, group, published)
+        found[name] = Preset(_varied(start, name, **values), about, group, published)
     return found
 
 

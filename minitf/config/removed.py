@@ -7,6 +7,8 @@ compute next, the run is refused.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from minitf.config.options import shown
@@ -14,6 +16,7 @@ from minitf.errors import UserError
 
 LAST_VERSION = "0.1.0"
 """The last version that has these settings."""
+SPLITS = ("train", "valid")
 ANY = object()
 """A value that no longer means anything, whatever it is."""
 
@@ -53,9 +56,12 @@ REMOVED_FLAGS = {
 """Flags that earlier versions had, each with what to do."""
 
 
-def without_removed(plain: dict[str, Any], *, resuming: bool, warn: Callable[[str], object]) -> dict[str, Any]:
+def without_removed(
+    plain: dict[str, Any], *, resuming: bool, warn: Callable[[str], object], run: Path = Path()
+) -> dict[str, Any]:
     """Return the content of a config.json without the settings that earlier versions had.
 
+    run: the directory of the run
     resuming: whether the run is to be trained further
 
     Raises: UserError for a value that changes what the model, or the training to be resumed, computes
@@ -64,10 +70,11 @@ def without_removed(plain: dict[str, Any], *, resuming: bool, warn: Callable[[st
     if kept.get("save_every_unit") == "minutes":
         kept |= {"save_every": 1_500, "save_every_unit": "updates"}
         warn("checkpoints at intervals of minutes are no longer written: the run saves every 1,500 updates")
-    if "parsing" in kept:  # in every configuration, before parsing became an addition
-        options = kept.pop("parsing")
-        if kept.get("task") == "parsing":
-            kept["task_options"] = options
+    kept.pop("parsing", None)
+    if kept.pop("task", "translation") == "parsing":  # a translation of words into tokens of trees
+        texts = {split: [f"{run}/data/treebank/{split}.{side}" for side in ("words", "tokens")] for split in SPLITS}
+        kept |= {**texts, "bleu_tokenize": "none"}
+        warn(f"the run writes trees as tokens; minitf parse trees {quote(str(run))} writes trees")
     ignored = []
     for name, removed in REMOVED.items():
         section, _, field = name.rpartition(".")

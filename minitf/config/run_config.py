@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minitf.config.model import TransformerConfig
-from minitf.config.options import REQUIRED, check_fields, default_of, from_plain, hidden, option, shown
-from minitf.config.task_settings import TRANSLATION, settings_of
+from minitf.config.options import REQUIRED, check_fields, default_of, hidden, option, shown
 from minitf.errors import UserError
 
 MAX_PROCESSES = 1024
@@ -139,7 +138,6 @@ class RunConfig:
     preset: str = option("base", "preset for all values that are not given; `minitf presets` lists all", section="Run")
     output: Path = option(Path("runs/base"), "run directory; must not contain a run")
     seed: int = option(0, "seed of all random numbers", at_least=0)
-    task: str = hidden(TRANSLATION, "what the run learns: translation, or a task of an addition, such as parsing")
     precision: Literal["float32", "float64", "tf32", "bf16"] = option(
         "float32",
         "number format; on a GPU also tf32: float32 with the factors of products rounded to 10 bits; bf16: "
@@ -295,14 +293,8 @@ class RunConfig:
 
     model: TransformerConfig = default_of(TransformerConfig)
     optimizer: OptimizerConfig = default_of(OptimizerConfig)
-    task_options: Any = hidden(None, "the settings of a task of an addition")
 
     def __post_init__(self) -> None:
-        if self.task != TRANSLATION:
-            kind, options = settings_of(self.task).OPTIONS, self.task_options
-            if not isinstance(options, kind):  # None, or of a config.json
-                options = from_plain(kind, options or {}, self.task)
-            object.__setattr__(self, "task_options", options)
         check_fields(self)
         check_device(self.device)
         check_precision(self.precision, self.on_gpu, self.kernels)
@@ -353,11 +345,6 @@ class RunConfig:
             raise UserError("weights=moving-average requires moving_average; set it to a decay such as 0.9999")
 
     def _check_texts(self) -> None:
-        if self.task != TRANSLATION:
-            if self.train or self.valid or self.test or self.data:
-                raise UserError(f"task={self.task} has data of its own; omit train, valid, test and data")
-            if self.valid_metric == "bleu":
-                raise UserError(f"valid_metric=bleu scores translations; choose loss for task={self.task}")
         if self.data_dir is not None and self.data is None:
             raise UserError(f"data_dir={self.data_dir} is the directory of a public corpus; give data, too")
         if self.train is None and (self.valid or self.test):

@@ -83,13 +83,9 @@ def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test
 
     Raises: UserError if a number is negative, or larger than that of the set
     """
-    pairs = [tuple(line.split("\t")) for line in _lines()]
-    corpus: Splits[Any] = split(pairs, valid=1_000, test=1_000)
+    lines = read_text(files("minitf.corpora") / "texts" / "phrases.tsv.bz2")
+    corpus: Splits[Any] = split([tuple(line.split("\t")) for line in lines], valid=1_000, test=1_000)
     return first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
-
-
-def _lines() -> list[str]:
-    return read_text(files("minitf.corpora") / "texts" / "phrases.tsv.bz2")
 
 
 def read_text(file: Traversable) -> list[str]:

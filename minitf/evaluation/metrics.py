@@ -9,7 +9,7 @@ Source: section 6; Papineni et al. 2002 (BLEU); Post 2018 (sacrebleu); Popović 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from minitf.errors import UserError
@@ -26,38 +26,17 @@ def sacrebleu_metrics() -> Any:
 
 
 @dataclass(frozen=True)
-class BleuScore:
-    """Corpus BLEU: brevity_penalty · exp(mean of log precisions)."""
+class Score:
+    """A score of sacrebleu, from 0 to 100, with the signature that comparable scores share."""
 
     score: float
-    """0 to 100."""
-    precisions: tuple[float, ...]
-    """Clipped 1- to 4-gram precisions, each 0 to 100."""
-    brevity_penalty: float
-    hypothesis_length: int
-    """Tokens, after sacrebleu's tokenization."""
-    reference_length: int
     signature: str
-    """Version and settings of sacrebleu, which comparable scores share."""
+    text: str
+    result: Any = field(repr=False)
+    """sacrebleu's own, with `precisions`, `bp`, `sys_len` and `ref_len` of a BLEU."""
 
     def __str__(self) -> str:
-        precisions = "/".join(f"{precision:.1f}" for precision in self.precisions)
-        return (
-            f"BLEU {self.score:.2f} ({precisions}, brevity penalty {self.brevity_penalty:.3f}, "
-            f"{self.hypothesis_length} tokens for {self.reference_length}) {self.signature}"
-        )
-
-
-@dataclass(frozen=True)
-class ChrfScore:
-    """Corpus chrF: the F-score, recall counting twice, of character 1- to 6-grams."""
-
-    score: float
-    """0 to 100."""
-    signature: str
-
-    def __str__(self) -> str:
-        return f"chrF {self.score:.2f} {self.signature}"
+        return f"{self.text} {self.signature}"
 
 
 def bleu(
@@ -67,8 +46,8 @@ def bleu(
     lowercase: bool = False,
     tokenize: str = "13a",
     force: bool = False,
-) -> BleuScore:
-    """Compute corpus BLEU of detokenized text, one reference a line.
+) -> Score:
+    """Compute corpus BLEU of detokenized text, one reference a line: brevity penalty · exp(mean of log precisions).
 
     tokenize: "13a" splits as the WMT scorer does; "none" is for text that is tokenized already.
     force:    suppress sacrebleu's warning that the lines look tokenized
@@ -80,25 +59,22 @@ def bleu(
     # force: no warning that lines end in a separate full stop; text for the tokenizer "none" is tokenized
     metric = sacrebleu_metrics().BLEU(lowercase=lowercase, tokenize=tokenize, force=force or tokenize == "none")
     result = metric.corpus_score(list(hypotheses), [list(references)])
-    return BleuScore(
-        score=result.score,
-        precisions=tuple(result.precisions),
-        brevity_penalty=result.bp,
-        hypothesis_length=result.sys_len,
-        reference_length=result.ref_len,
-        signature=str(metric.get_signature()),
-    )
+    precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
+    lengths = f"brevity penalty {result.bp:.3f}, {result.sys_len} tokens for {result.ref_len}"
+    text = f"BLEU {result.score:.2f} ({precisions}, {lengths})"
+    return Score(result.score, str(metric.get_signature()), text, result)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
-    """Compute corpus chrF, one reference a line: less strict than BLEU about word forms, and free of tokenization.
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Compute corpus chrF, one reference a line: the F-score, recall counting twice, of character 1- to 6-grams.
 
+    Less strict than BLEU about word forms, and free of tokenization.
     Raises: UserError if the numbers of lines differ or are 0
     """
     check_lines(hypotheses, references)
     metric = sacrebleu_metrics().CHRF()
     result = metric.corpus_score(list(hypotheses), [list(references)])
-    return ChrfScore(score=result.score, signature=str(metric.get_signature()))
+    return Score(result.score, str(metric.get_signature()), f"chrF {result.score:.2f}", result)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -18,8 +18,6 @@ from minitf.translation.loading import LearnedModel, config_of, load_learned
 
 __all__ = ["freeze"]
 
-ARCHITECTURE = ("task", "task_options")
-"""Values outside `model` that the weights were trained for."""
 TRAINING_ONLY = ("model.dropout", "model.attention_dropout", "model.activation_dropout", "model.attention_gain")
 DEFAULTS = ("vocab_size", "beam", "alpha", "beta", "max_extra_length")
 """Values of the model that flags may replace."""
@@ -99,7 +97,7 @@ def with_values_of_model(given: dict[str, Any]) -> dict[str, Any]:
                 f"--{flag} and --init cannot be combined: the vocabulary is that of {init}; omit one of them"
             )
     fixed = [f"model.{each.name}" for each in fields(base.model)]
-    of_model = {name: attrgetter(name)(base) for name in (*fixed, *ARCHITECTURE, *DEFAULTS)}
+    of_model = {name: attrgetter(name)(base) for name in (*fixed, *DEFAULTS)}
     for name, value in given.items():
         if name in of_model and name not in (*TRAINING_ONLY, *DEFAULTS) and value != of_model[name]:
             flag = name.replace("_", "-")

@@ -16,7 +16,6 @@ from minitf.fast.step_graphs import step_graphs
 from minitf.model.counting import training_bytes
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
-from minitf.run.tasks import task_of
 from minitf.run.texts import check_texts, find_texts, prepare_data
 from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
 from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
@@ -49,8 +48,6 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
             if process.is_main_process:
                 if texts is not None:
                     check_texts(texts, say)  # before the directory of the run exists
-                if (task := task_of(config.task)) is not None and own is None:
-                    task.check(config)
                 locked = LockedRun.create(config.output, config) if own is None else LockedRun.resume(own.path, config)
                 directory: RunDirectory = stack.enter_context(locked)
                 for change in [] if own is None else directory.environment_changes():
@@ -128,8 +125,9 @@ def tell_memory(config: RunConfig, say: Say) -> None:
     processes = 1 if config.devices is None else parse_devices(config.devices)[1]
     of_one = training_bytes(replace(config, vocab_size=config.model.vocab_size))
     total, available = of_one * processes, None if config.on_gpu else available_bytes()
-    gib = f"{total / 2**30:.1f} GiB" + (f" in {processes} processes" if processes > 1 else "")
-    say(f"memory: about {gib}, in batches of {config.max_tokens_per_batch:,} tokens")
+    size = f"{total / 2**30:.1f} GiB" if total > 2**30 else f"{total / 2**20:.0f} MiB"
+    size += f" in {processes} processes" if processes > 1 else ""
+    say(f"memory: about {size}, in batches of {config.max_tokens_per_batch:,} tokens")
     if available is not None and total > available:
         say(
             f"warning: {available / 2**30:.1f} GiB of memory are available; half of --max-tokens-per-batch and twice "

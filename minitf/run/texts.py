@@ -20,7 +20,6 @@ from minitf.data.swapped import SideWords
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
 from minitf.errors import UserError
-from minitf.run.tasks import task_of
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import load
 from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
@@ -34,7 +33,7 @@ PAIRS_OF_WORDS = 20_000
 def find_texts(config: RunConfig, resumed: RunDirectory | None, say: Say) -> Texts | None:
     """Return the texts of a run: its own copies, once it has token ids, or those that the configuration names.
 
-    None for texts that the program makes: the built-in corpus, and those of another task.
+    None for the built-in corpus.
     Raises: UserError if a corpus cannot be downloaded, or its files are not those expected.
     """
     if config.data is None and config.train is None:
@@ -87,10 +86,10 @@ def prepare_data(
 ) -> TrainingData:
     """Make the vocabulary and the token ids in the run's directory, unless it contains them.
 
-    texts: None for those that the program makes
+    texts: None for the built-in corpus
     kept: the vocabulary of the model that the run starts from
     """
-    given = make_texts(config, directory) if texts is None else texts
+    given = make_texts(directory) if texts is None else texts
     texts = given if texts is None else keep_held_out(texts, directory)
     vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
     train = prepare_split("train", texts.train, given.train, vocabulary, directory, config, say)
@@ -107,10 +106,8 @@ def prepare_data(
     )
 
 
-def make_texts(config: RunConfig, directory: RunDirectory) -> Texts:
-    """Write the built-in corpus, or the texts of another task, into the run's directory, unless it holds them."""
-    if (task := task_of(config.task)) is not None:
-        return Texts(**task.make_texts(config, directory.data_path))
+def make_texts(directory: RunDirectory) -> Texts:
+    """Write the built-in corpus into the run's directory, unless it holds it."""
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
@@ -162,8 +159,6 @@ def load_or_train_vocabulary(
         return kept
     if texts.train is None:
         raise UserError(f"{directory.vocabulary_path} is missing; restore it, or start a new run")
-    if (task := task_of(config.task)) is not None:
-        return task.learn_vocabulary(config, texts.train, directory.vocabulary_path, say)
     say(f"learning a joint vocabulary of {config.vocab_size:,} subwords")
     lines = (line for path in texts.train for line in read_lines(path))
     vocabulary = Vocabulary.train(lines, config.vocab_size, directory.vocabulary_path)

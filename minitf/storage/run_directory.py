@@ -225,7 +225,9 @@ def load_config(
     try:
         plain = parse_json(content)
         if isinstance(plain, dict):
-            plain = without_removed(plain, resuming=resuming, warn=lambda message: warn(f"{path}: {message}"))
+            plain = without_removed(
+                plain, resuming=resuming, warn=lambda message: warn(f"{path}: {message}"), run=path.parent.absolute()
+            )
         return from_plain(RunConfig, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error

@@ -5,8 +5,6 @@ Groups:
     minitf.corpora    public: module with find(name, folder, say), the texts of a public corpus (run/start.py)
     minitf.formats    modules with is_foreign(path), read_foreign(path), vocabulary_of(bytes, name): models of other
                       programs
-    minitf.tasks      value of RunConfig.task -> module that prepares, scores and translates for it (run/tasks.py)
-    minitf.settings   value of RunConfig.task -> module of its settings and presets (config/task_settings.py)
     minitf.reports    class that `minitf train` tells of its progress (app/train.py)
 """
 

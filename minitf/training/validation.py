@@ -78,8 +78,8 @@ def validation_bleu(run: Run) -> float:
 
 
 def sample_of(run: Run) -> tuple[str, str] | None:
-    """Return the first validation sentence and its greedy translation; None for another task than translation."""
-    if run.config.task != "translation" or run.data.valid is None:
+    """Return the first validation sentence and its greedy translation; None without one."""
+    if run.data.valid is None:
         return None
     (text,) = run.data.vocabulary.source.decode([run.data.valid.corpus.source[0].tolist()])
     (translation,) = greedy_translations(run, [text])

@@ -43,8 +43,6 @@ class Translator(ForcedDecoding):
     Methods may be called from several threads, which take turns.
     """
 
-    task = "translation"
-    """The task of the run: "translation", or "parsing" for a `Parser`."""
     bleu_tokenize = "13a"
     """The tokenization of the run for BLEU."""
 
@@ -125,7 +123,6 @@ class Translator(ForcedDecoding):
                 member.release_weights()
                 each.weights.clear()
             return_freed_memory()
-        translator.task = learned[0].config.task
         translator.bleu_tokenize = learned[0].config.bleu_tokenize
         return translator
 
@@ -193,7 +190,7 @@ class Translator(ForcedDecoding):
 
 
 def require_alike(models: Sequence[LearnedModel]) -> None:
-    """Raises: UserError for models that cannot translate together: that read other ids, or learned other tasks"""
+    """Raises: UserError for models that cannot translate together: that read other ids"""
     first = models[0]
     for other in models[1:]:
         ids, first_ids = ((each.vocabulary.fingerprint(), each.config.model.source_eos) for each in (other, first))
@@ -201,11 +198,6 @@ def require_alike(models: Sequence[LearnedModel]) -> None:
             raise UserError(
                 f"{other.origin} has another vocabulary than {first.origin}; models that translate together need the "
                 "same one"
-            )
-        if other.config.task != first.config.task:
-            raise UserError(
-                f"{other.origin} was trained for {other.config.task}, {first.origin} for {first.config.task}; "
-                "give models of one task"
             )
 
 

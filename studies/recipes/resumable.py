@@ -142,9 +142,9 @@ class Together:
 
 
 def final_score(run: Path) -> dict[str, Any] | None:
-    """The last line of a run's log, with the BLEU or F1 of its test text; None for a run that has not come to it."""
+    """The last line of a run's log, with the BLEU of its test text; None for a run that has not come to it."""
     records = read_log(run / LOG_NAME) if (run / LOG_NAME).exists() else []
-    return records[-1] if records and {"bleu", "f1"} & records[-1].keys() else None
+    return records[-1] if records and "bleu" in records[-1] else None
 
 
 def write(path: Path, text: str) -> None:

@@ -83,8 +83,8 @@ def test_the_papers_figure():
 def test_line_statistics_add_up_to_the_corpus():
     total = line_statistics(HYPOTHESES, REFERENCES, False, "13a").sum(axis=0)
     whole = bleu(HYPOTHESES, REFERENCES)
-    assert total[8:].tolist() == [whole.hypothesis_length, whole.reference_length]
-    assert [100 * a / b for a, b in zip(total[:4], total[4:8], strict=True)] == pytest.approx(whole.precisions)
+    assert total[8:].tolist() == [whole.result.sys_len, whole.result.ref_len]
+    assert [100 * a / b for a, b in zip(total[:4], total[4:8], strict=True)] == pytest.approx(whole.result.precisions)
 
 
 def varied(count):

@@ -120,9 +120,7 @@ def test_the_page_asks_for_nothing_else(learned):
     assert Scripts(text).tags == Scripts(translator_page(learned, "x", ["a"])).tags
 
 
-def test_another_task_or_vocabulary_is_refused(learned, made_for, tmp_path):
-    with pytest.raises(UserError, match="run was trained for parsing"):
-        translator_page(replace(learned, config=replace(learned.config, task="parsing", train=None, valid=None)), "run")
+def test_another_vocabulary_is_refused(made_for, tmp_path):
     symbols = Vocabulary.train(SENTENCES, 350, tmp_path / "symbols.model", symbols=["(S", ")"])
     with pytest.raises(UserError, match="run has a vocabulary with symbols that are never cut"):
         translator_page(made_for(symbols), "run")

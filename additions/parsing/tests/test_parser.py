@@ -1,5 +1,6 @@
-"""A run that learns to parse, from a treebank to trees, through train.py and translate.py."""
+"""A run that learns to parse, from a treebank to trees, through minitf parse and minitf train."""
 
+import io
 import json
 import re
 import shutil
@@ -8,21 +9,23 @@ from pathlib import Path
 import pytest
 
 from additions.parsing.aligned_text import held_out_count, pieces_of_tokens
+from additions.parsing.commands import parse
 from additions.parsing.linearise import linearise
 from additions.parsing.parser import Parser, words_of
 from additions.parsing.treebank import built_in_treebank
 from additions.parsing.trees import clean, read_trees
 from autograd.fast.threads import _Process
-from minitf.app import train, translate
+from minitf.app import train
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
+from minitf.storage.checkpoints import load
+from minitf.storage.run_directory import CONFIG_NAME
 from minitf.system.process import run_command
-from minitf.translation.translator import Translator
 
 TINY = (
     *("--preset", "parsing-tiny", "--model.layers", "1", "--model.d-model", "16", "--model.heads", "2"),
-    *("--model.d-ff", "32", "--vocab-size", "500", "--max-steps", "4", "--save-every", "2", "--valid-every", "2"),
+    *("--model.d-ff", "32", "--max-steps", "4", "--save-every", "2", "--valid-every", "2"),
     *("--beam", "2", "--max-extra-length", "20", "--threads", "1"),
 )
 
@@ -36,22 +39,35 @@ def treebank(tmp_path_factory):
     return path
 
 
+def prepare(treebank, folder, *words):
+    return run_command(parse, ["prepare", str(folder), "--trees", str(treebank), "--vocab-size", "500", *words])
+
+
 @pytest.fixture(scope="module")
-def run(treebank, tmp_path_factory):
+def folder(treebank, tmp_path_factory):
+    """What is made of them to learn from."""
+    folder = tmp_path_factory.mktemp("prepared")
+    assert prepare(treebank, folder) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(folder, tmp_path_factory):
     """A run of four steps on them."""
     before = _Process.threads, _Process.pool
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    assert run_command(train.main, [*TINY, "--parsing.trees", str(treebank), "--output", str(folder)]) == 0
+    run = tmp_path_factory.mktemp("runs") / "run"
+    texts = [str(folder / f"{split}.{side}") for split in ("train", "valid") for side in ("words", "tokens")]
+    given = ["--train", *texts[:2], "--valid", *texts[2:], "--vocabulary", str(folder / "vocabulary.model")]
+    assert run_command(train.main, [*TINY, *given, "--output", str(run)]) == 0
     _Process.threads, _Process.pool = before
-    return folder
+    return run
 
 
 def lines(path):
     return list(read_lines(path))
 
 
-def test_the_texts_of_a_run(run, treebank):
-    folder = run / "data" / "treebank"
+def test_the_texts_of_a_treebank(folder, treebank):
     cleaned = [tree for tree in map(clean, read_trees(treebank)) if tree is not None]
     assert held_out_count(40) == 2
     for split, trees in (("train", cleaned[:36]), ("valid", cleaned[36:38]), ("test", cleaned[38:])):
@@ -60,9 +76,9 @@ def test_the_texts_of_a_run(run, treebank):
         assert lines(folder / f"{split}.tokens") == [" ".join(linearise(tree)) for tree in trees]
 
 
-def test_common_tokens_are_one_piece_and_all_come_back(run):
-    vocabulary = Vocabulary.load(run / "vocabulary.model")
-    tokens = run / "data" / "treebank" / "train.tokens"
+def test_common_tokens_are_one_piece_and_all_come_back(folder):
+    vocabulary = Vocabulary.load(folder / "vocabulary.model")
+    tokens = folder / "train.tokens"
     pieces = pieces_of_tokens(tokens, most=200)
     common = [piece for piece in pieces if piece[0] == " "]
     assert len(common) > 40
@@ -72,42 +88,29 @@ def test_common_tokens_are_one_piece_and_all_come_back(run):
     assert vocabulary.decode(vocabulary.encode(lines(tokens))) == lines(tokens)
 
 
-def test_the_score_at_the_end(run):
-    hypotheses = lines(run / "test.hypotheses")
-    gold = lines(run / "data" / "treebank" / "test.trees")
-    (score,) = [record for record in map(json.loads, lines(run / "log.jsonl")) if "f1" in record]
-    assert score["step"] == 4
-    assert 0 <= score["f1"] <= 100
-    assert score["repaired"] == 2  # a model that has learned nothing makes no trees
-    for tree, right in zip(hypotheses, gold, strict=True):
-        assert re.findall(r" ([^\s()]+)\)", tree) == re.findall(r" ([^\s()]+)\)", right)
-
-
-def test_the_command_line_parses(run, tmp_path, capsys):
+def test_sentences_are_parsed(run, capsys, monkeypatch):
     sentences = ["the teacher sleeps .", "", "  a (small)  house "]
-    (tmp_path / "in").write_text("\n".join(sentences) + "\n", encoding="utf-8")
-    (tmp_path / "out").write_text("old")
-    argv = [str(run), "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"), "--threads", "1"]
-    assert run_command(translate.main, argv) == 0
-    first, blank, second = lines(tmp_path / "out")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(sentences).encode() + b"\n")))
+    assert run_command(parse, ["trees", str(run), "--threads", "1"]) == 0
+    printed = capsys.readouterr()
+    first, blank, second = printed.out.splitlines()
     assert re.findall(r" ([^\s()]+)\)", first) == ["the", "teacher", "sleeps", "."]
     assert blank == ""
     assert re.findall(r" ([^\s()]+)\)", second) == ["a", "-LRB-small-RRB-", "house"]
-    assert "2 of 2 outputs were not trees and were repaired" in capsys.readouterr().err
+    assert "2 of 2 outputs were not trees and were repaired" in printed.err
 
 
-def test_the_command_line_scores_trees(run, tmp_path, capsys):
-    folder = run / "data" / "treebank"
-    argv = [str(run), "--input", str(folder / "test.words"), "--output", str(tmp_path / "out"), "--threads", "1"]
-    gold = tmp_path / "gold"
-    gold.write_text("\n".join(f"( {tree.removeprefix('(TOP ')}" for tree in lines(folder / "test.trees")) + "\n")
-    assert run_command(translate.main, [*argv, "--reference", str(gold)]) == 0
-    printed = capsys.readouterr().out
-    assert "Number of sentence        =      2" in printed
-    assert "Bracketing FMeasure" in printed
-    gold.write_text("(S (NN a)) (S (NN b))\n(S (NN a))\n")
-    assert run_command(translate.main, [*argv, "--reference", str(gold)]) == 2
-    assert "line 1 of the gold trees holds 2 trees" in capsys.readouterr().err
+def test_the_test_sentences_are_scored(run, folder, tmp_path, capsys):
+    argv = ["test", str(run), str(folder), "--output", str(tmp_path / "out"), "--threads", "1"]
+    assert run_command(parse, argv) == 0
+    assert re.search(r"F1 [\d.]+ \(recall .* 2 of 2 outputs were not trees", capsys.readouterr().out)
+    for tree, right in zip(lines(tmp_path / "out"), lines(folder / "test.trees"), strict=True):
+        assert re.findall(r" ([^\s()]+)\)", tree) == re.findall(r" ([^\s()]+)\)", right)
+
+
+def test_gold_trees_have_a_line_each():
+    with pytest.raises(UserError, match="line 1 of the gold trees holds 2 trees"):
+        Parser(Oracle({})).score(["(S (NN a)) (S (NN b))"], ["(S (NN a))"])
 
 
 class Oracle:
@@ -150,20 +153,24 @@ def test_one_sentence_has_one_tree():
     assert parser.parse("") is None
 
 
-def test_a_run_goes_on(run, tmp_path):
+def test_a_run_of_an_earlier_version_goes_on_and_says_how_it_parses(run, folder, tmp_path, capsys):
     copy = Path(shutil.copytree(run, tmp_path / "copy"))
-    shutil.rmtree(copy / "data" / "treebank")  # made again from the trees
+    shutil.copytree(folder, copy / "data" / "treebank")
+    plain = json.loads((copy / CONFIG_NAME).read_text())
+    for name in ("train", "valid", "vocabulary"):
+        plain[name] = None
+    (copy / CONFIG_NAME).write_text(json.dumps(plain | {"task": "parsing", "parsing": {"trees": None, "tags": "pos"}}))
     assert run_command(train.main, ["--resume", str(copy), "--max-steps", "5"]) == 0
-    assert lines(copy / "data" / "treebank" / "test.trees") == lines(run / "data" / "treebank" / "test.trees")
+    assert "minitf parse trees" in capsys.readouterr().err
+    assert run_command(train.main, ["--resume", str(run), "--max-steps", "5"]) == 0
+    new, old = (load(each / "checkpoints" / "step-00000005.safetensors", "model.")[0] for each in (copy, run))
+    assert all((new[name] == old[name]).all() for name in old)
 
 
 def test_held_out_trees_of_their_own(treebank, tmp_path):
-    argv = [*TINY, "--parsing.trees", str(treebank), "--parsing.test-trees", str(treebank)]
-    argv += ["--parsing.form", "symbols", "--parsing.tags", "xx", "--output", str(tmp_path / "run")]
-    assert run_command(train.main, argv) == 0
-    folder = tmp_path / "run" / "data" / "treebank"
-    assert [len(lines(folder / f"{split}.trees")) for split in ("train", "valid", "test")] == [38, 2, 40]
-    assert "(XX)" in lines(folder / "train.tokens")[0]
+    assert prepare(treebank, tmp_path, "--test-trees", str(treebank), "--form", "symbols", "--tags", "xx") == 0
+    assert [len(lines(tmp_path / f"{split}.trees")) for split in ("train", "valid", "test")] == [38, 2, 40]
+    assert "(XX)" in lines(tmp_path / "train.tokens")[0]
 
 
 @pytest.mark.parametrize(
@@ -179,27 +186,10 @@ def test_a_treebank_that_cannot_be_used(tmp_path, capsys, text, message):
     path = tmp_path / "trees.mrg"
     if text is not None:
         path.write_text(text + "\n")
-    output = tmp_path / "run"
-    assert run_command(train.main, [*TINY, "--parsing.trees", str(path), "--output", str(output)]) == 2
-    assert message in capsys.readouterr().err
-    assert not (output / "log.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--preset", "parsing-tiny", "--train", "a", "b"], "task=parsing has data of its own; omit train"),
-        (["--parsing.trees", "a"], "--parsing.trees is of parsing, but the run learns translation"),
-        (["--preset", "parsing-tiny", "--parsing.test-trees", "a"], "test_trees is given without trees"),
-        (["--preset", "parsing-tiny", "--valid-metric", "bleu"], "valid_metric=bleu scores translations; choose loss"),
-    ],
-)
-def test_settings_that_do_not_go_together(flags, message, capsys):
-    assert run_command(train.main, flags) == 2
+    assert prepare(path, tmp_path / "out") == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_run_that_translates_is_no_parser(tiny_run):
-    with pytest.raises(UserError, match="was trained to translate, not to parse"):
-        Parser.load(tiny_run)
-    assert isinstance(Translator.load(tiny_run), Translator)
+def test_held_out_trees_need_trees(tmp_path, capsys):
+    assert run_command(parse, ["prepare", str(tmp_path), "--test-trees", "a"]) == 2
+    assert "--test-trees is given without --trees" in capsys.readouterr().err

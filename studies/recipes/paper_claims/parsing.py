@@ -6,9 +6,9 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import resumable
 
 from additions.parsing.linearise import linearise
+from additions.parsing.parser import Parser
 from additions.parsing.trees import Leaf, Tree, read_trees
 from minitf.config.model import BOS, EOS
 from minitf.data.text import read_lines
@@ -66,7 +66,7 @@ def _by_word(weights: np.ndarray, pieces: list[str]) -> np.ndarray:
 def _sentences(study: Study, seed: int, *, trained: bool = True) -> list[Sentence]:
     """The attention of the encoder's heads in test sentences."""
     translator = study.translator("parsing", seed)
-    folder = study.run("parsing", seed) / "data" / "treebank"
+    folder = study.trees
     model = translator.model if trained else Transformer(translator.model.config, seed=seed)
     found = []
     pairs = zip(read_lines(folder / "test.words"), read_trees(folder / "test.trees"), strict=True)
@@ -160,8 +160,9 @@ def heads_and_syntax(study: Study) -> Figure:
 def generalizes_to_parsing(study: Study) -> Figure:
     """2 + 2 layers of d_model 64 after 800 updates on the built-in treebank, 200 test trees, EVALB's F1; 88.3 is the
     RNN of Table 4. The Wall Street Journal is not available here."""
-    found = [resumable.final_score(study.run("parsing", seed)) for seed in study.seeds]
-    return sampled([each["f1"] for each in found if each is not None])
+    words, gold = (list(read_lines(study.trees / f"test.{kind}")) for kind in ("words", "trees"))
+    parsers = [Parser.load(study.run("parsing", seed)) for seed in study.seeds]
+    return sampled([parser.score(gold, list(parser.translate_stream(words))).f1 for parser in parsers])
 
 
 @claim(
@@ -170,7 +171,7 @@ def generalizes_to_parsing(study: Study) -> Figure:
 )  # fmt: skip
 def longer_outputs(study: Study) -> Figure:
     """The trees of the built-in treebank's test set, as the paper's reference 37 writes them."""
-    trees = list(read_trees(study.run("parsing", study.seeds[0]) / "data" / "treebank" / "test.trees"))
+    trees = list(read_trees(study.trees / "test.trees"))
     words = sum(len(tree.words()) for tree in trees)
     tokens = sum(len(linearise(tree, form="symbols")) for tree in trees)
     return exact(tokens / words, f"{tokens:,} tokens of {words:,} words")

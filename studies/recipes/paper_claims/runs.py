@@ -19,6 +19,7 @@ import resumable
 import train_fields
 
 from additions.corpora.public import find
+from additions.parsing.aligned_text import ParsingConfig, prepare
 from additions.parsing.treebank import built_in_treebank, write_treebank
 from minitf.corpora.built_in import built_in_corpus, split, write_corpus
 from minitf.data.text import read_lines
@@ -46,6 +47,7 @@ _NARROW, _WIDE = [*_ONE, "--set", "model.d_k=4"], [*_ONE, "--set", "model.d_k=12
 _DOT, _ADDITIVE = ["@attention=dot-product"], ["@attention=additive"]
 _AT_ONCE = ["--optimizer.warmup-steps", "1", "--optimizer.peak-learning-rate", "0.03674"]  # 0.003 · √150
 _PARSING = ["--preset", "parsing-tiny", "--threads", "1", *BASE[4:12], "--max-steps", "800", "--beam", "4"]
+SPLITS = ("train", "valid", "test")
 VARIANTS: dict[str, list[str]] = {
     "base": ["--set", "keep_checkpoints=20"],
     "heads-1": _ONE,
@@ -111,16 +113,18 @@ class Study:
         return {**found, "few": few}
 
     @cached_property
-    def trees(self) -> dict[str, Path]:
-        """The built-in treebank with 200 test trees, by flag."""
+    def trees(self) -> Path:
+        """The folder of the built-in treebank with 200 test trees, prepared to learn from."""
         folder = self.output / "treebank"
-        if not (folder / "test.mrg").exists():
+        if not (folder / "vocabulary.model").exists():
             train, valid, test = (60, 5, 5) if self.quick else (30_000, 200, 200)
             whole = built_in_treebank()
             trees = [*whole.valid, *whole.test, *whole.train][: train + valid + test]
             write_treebank(folder, split(trees, valid, test))
-        names = {"--parsing.trees": "train", "--parsing.valid-trees": "valid", "--parsing.test-trees": "test"}
-        return {flag: folder / f"{name}.mrg" for flag, name in names.items()}
+            files = {"trees": "train", "valid_trees": "valid", "test_trees": "test"}
+            given: Any = {name: folder / f"{file}.mrg" for name, file in files.items()}
+            prepare(ParsingConfig(**given), folder, 1_200, say)
+        return folder
 
     @cached_property
     def vocabulary(self) -> Path:
@@ -136,7 +140,9 @@ class Study:
         """The flags of a run."""
         tiny = QUICK if self.quick else []
         if variant == "parsing":
-            given = [word for flag, path in self.trees.items() for word in (flag, str(path))]
+            of = {split: [str(self.trees / f"{split}.{side}") for side in ("words", "tokens")] for split in SPLITS}
+            given = [word for split, pair in of.items() for word in (f"--{split}", *pair)]
+            given += ["--vocabulary", str(self.trees / "vocabulary.model")]
             return [*_PARSING, *tiny, *given, "--seed", str(seed)]
         texts = self.texts
         names = {"--train": texts["few" if variant.startswith("few-") else "train"]}

@@ -133,3 +133,11 @@ def test_smaller_queries_keys_and_values_at_the_start():
     for name, weight in base.named_parameters().items():
         factor = 0.5**0.5 if re.search(r"attention\.(query|key|value)\.weight", name) else 1.0
         np.testing.assert_allclose(fairseq.named_parameters()[name].data, factor * weight.data, rtol=1e-12)
+
+
+def test_parsing_has_the_settings_of_section_6_3():
+    config = NAMED["parsing-wsj"].config
+    assert (config.model.layers, config.model.d_model, config.vocab_size) == (4, 1024, 16_000)
+    for name in ("parsing-tiny", "parsing-small", "parsing-wsj"):
+        config = NAMED[name].config
+        assert (config.beam, config.alpha, config.max_extra_length) == (21, 0.3, 300)
