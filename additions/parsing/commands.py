@@ -6,11 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from additions.parsing.aligned_text import ParsingConfig, prepare
 from additions.parsing.evalb import Parameters, read_parameters, score_trees
-from additions.parsing.parser import Parser
 from additions.parsing.treebank import built_in_treebank, write_treebank
 from additions.parsing.trees import tokenize
 from minitf.app.command_line import ArgumentParser, add_options_of
@@ -18,6 +16,9 @@ from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.system.files import atomic_write
 from minitf.system.process import say, set_up_device
+
+if TYPE_CHECKING:
+    from additions.parsing.parser import Parser
 
 SAMPLE_TREES = 3
 
@@ -39,6 +40,8 @@ def parse(argv: Sequence[str]) -> None:
 
 def prepare_treebank(folder: str, vocab_size: int, **values: Any) -> None:
     """Write the texts that a parser learns from."""
+    from additions.parsing.aligned_text import ParsingConfig, prepare  # deferred: `--help` needs no NumPy
+
     prepare(ParsingConfig(**values), Path(folder), vocab_size, say)
     print(f"{folder}: train.words, train.tokens, vocabulary.model and so on, for minitf train --preset parsing-tiny")
 
@@ -71,6 +74,8 @@ def test(run: str, folder: str, output: str | None, threads: int | None, **optio
 
 def load(run: str, threads: int | None) -> Parser:
     """Load the parser of a run."""
+    from additions.parsing.parser import Parser
+
     set_up_device(threads)
     return Parser.load(run, warn=lambda message: say(f"warning: {message}"))
 

@@ -3,7 +3,6 @@
 `make torture` tries a hundred times as many inputs as `make test`.
 """
 
-import gzip
 import hashlib
 import io
 import json
@@ -12,25 +11,21 @@ import re
 import shutil
 import struct
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minitf.app import translate
 from minitf.app.translate import StdinLines
 from minitf.config import PRESETS
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.text import lines_of, normalise, read_lines, read_pairs
+from minitf.data.text import lines_of, read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoints
-from minitf.storage.run_directory import RunLog, load_config, read_log, save_config
-from minitf.system.process import run_command
+from minitf.storage.run_directory import load_config, save_config
 from minitf.training.state import TrainState
-from minitf.translation.translator import Translator
 
 pytestmark = pytest.mark.heavy
 SPECIAL = [
@@ -126,21 +121,6 @@ def test_a_text_has_as_many_lines_as_line_ends_or_the_error_names_the_line(folde
         assert "\n" not in "".join(lines)
 
 
-@hostile(BYTES, BYTES, st.integers(0, 200), st.binary(max_size=9))
-def test_two_files_side_by_side_and_compressed_ones(folder, one, two, cut, junk):
-    one, two = (each.decode(errors="replace").encode() for each in (one, two))
-    source, target, packed = folder / "s", folder / "t", folder / "p.gz"
-    source.write_bytes(one)
-    target.write_bytes(two)
-    counts = number_of_lines(one), number_of_lines(two)
-    try:
-        assert (len(list(read_pairs(source, target))),) * 2 == counts
-    except UserError:
-        assert counts[0] != counts[1] or 0 in counts
-    packed.write_bytes(gzip.compress(one)[:cut] + junk)
-    reads(packed, lambda path: list(read_lines(path)))
-
-
 @hostile(BYTES, st.lists(st.sampled_from([1, 3, 100]), min_size=1))
 def test_a_stream_that_arrives_little_by_little_is_read_as_a_file_is(data, sizes):
     data = data.decode(errors="replace").encode()
@@ -169,12 +149,6 @@ def test_a_damaged_vocabulary_is_refused_or_gives_one_line_for_each(folder, mode
     if vocabulary := reads(path, Vocabulary.load):
         (text,) = vocabulary.decode(vocabulary.encode([line]))
         assert "\n" not in text
-
-
-@hostile(st.lists(TEXT, max_size=5), times=4)
-def test_text_to_ids_and_back_is_the_same_text(model, lines):
-    vocabulary = Vocabulary(model)
-    assert vocabulary.decode(vocabulary.encode(lines)) == [normalise(line) for line in lines]
 
 
 @pytest.fixture
@@ -268,53 +242,4 @@ def test_any_configuration_can_be_saved_and_read_again_or_is_refused(folder, dat
         assert load_config(path) == config
 
 
-@hostile(st.lists(JSON.map(lambda value: json.dumps(value).encode() + b"\n") | BYTES, max_size=5).map(b"".join))
-def test_a_log_with_any_content_is_appended_to_cut_and_read_or_refused(folder, data):
-    path = folder / "log.jsonl"
-    path.write_bytes(data)
-    with RunLog(path) as log:
-        begin = log.offset
-        log.append({"step": 1})
-        log.append({"step": 2})
-        log.truncate_to(begin, pytest.fail)
-    whole = data[: data.rfind(b"\n") + 1]
-    assert path.read_bytes() == whole
-    lines = reads(path, read_log)
-    assert lines is None or len(lines) == whole.count(b"\n")
-
-
 # ---- Translation -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def translator(halfway):
-    """Limited to few words a line: their number matters here, not the words."""
-    translator = Translator.load(halfway, warn=lambda message: None)
-    translator.search = replace(translator.search, beam=2, max_extra_length=1)
-    return translator
-
-
-@hostile(st.lists(LINE, max_size=5), st.lists(st.booleans(), min_size=1, max_size=9), times=1)
-def test_each_line_has_its_own_translation(translator, lines, waits):
-    known = {}
-    must_wait = iter(waits * 1000)
-    found = list(translator.translate_stream(lines, must_wait=lambda: next(must_wait)))
-    assert len(found) == len(lines)
-    for line, translation in zip(lines, found, strict=True):
-        assert "\n" not in translation
-        assert normalise(line) or not translation
-        if line not in known:
-            (known[line],) = translator.translate([line])
-        assert translation == known[line]
-
-
-@hostile(BYTES, times=1)
-def test_a_file_is_translated_line_by_line_or_nothing_is_written(folder, halfway, data):
-    source, output = folder / "in", folder / "out"
-    source.write_bytes(data)
-    output.unlink(missing_ok=True)
-    argv = [str(halfway), "--input", str(source), "--output", str(output), "--max-extra-length", "1", "--beam", "1"]
-    status = run_command(translate.main, [*argv, "--threads", "1", "--quiet"])
-    assert status in (0, 2)
-    assert output.exists() == (status == 0)
-    assert status or number_of_lines(output.read_bytes()) == number_of_lines(data)

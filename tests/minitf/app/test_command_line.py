@@ -141,16 +141,6 @@ def test_fields_without_a_flag():
     assert (config.moving_average, config.freeze) == (None, "encoder,embeddings")
 
 
-def test_underscores_of_values_stay():
-    assert parse_train_args(["--output=a_b/--c_d"])[0].output == Path("a_b/--c_d")
-    assert parse_translate_args(["--", "--my_run"]).run == Path("--my_run")
-
-
-def test_the_last_of_equal_flags_counts_and_order_does_not():
-    config, _ = parse_train_args(["--max-steps", "5", "--preset", "small", "--max-steps", "6"])
-    assert config == replace(PRESETS["small"], max_steps=6)
-
-
 def test_none_takes_a_value_back():
     config, _ = parse_train_args(["--threads", "none", "--set", "model.d_k=3", "--set", "model.d_k=none"])
     assert (config.threads, config.model.d_k) == (None, None)
@@ -159,11 +149,6 @@ def test_none_takes_a_value_back():
 def test_checks_see_all_flags_together():
     config, _ = parse_train_args(["--set", "keep_checkpoints=7", "--average-checkpoints", "7", "--model.heads", "32"])
     assert (config.average_checkpoints, config.model.head_d_k) == (7, 4)
-
-
-def test_translation():
-    config = parse_translate_args(["--quiet", "runs/a", "--beam", "1", "--no-quiet", "--alpha", "0"])
-    assert config == TranslateConfig(run=Path("runs/a"), beam=1, alpha=0.0, quiet=False)
 
 
 # ---- What is refused ----

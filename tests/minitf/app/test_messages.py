@@ -30,11 +30,6 @@ def say(capfd):
     return run
 
 
-def test_a_beam_that_no_memory_can_hold_is_named_itself(tiny_run, say):
-    status, said = say("translate", tiny_run, "--beam", 10**9)
-    assert (status, said) == (2, "error: beam=1000000000; choose a whole number >= 1 and <= 1000, or none\n")
-
-
 def test_a_blank_validation_text_is_not_called_the_training_text(texts, tmp_path, say):
     (tmp_path / "blank").write_text(" \n\n")
     blank = str(tmp_path / "blank")
@@ -84,13 +79,3 @@ def test_what_a_file_says_is_not_obeyed_by_a_terminal(texts, tmp_path, say):
     assert status == 0
     assert r"\x1b]0;mine\x07" in said
     assert not any(character in said for character in "\x1b\x07\x9b\r")
-
-
-@pytest.mark.parametrize(
-    "flag", ["--device", "--preset", "--set", "--max-steps", "--model.heads", "--resume", "--x" * 999]
-)
-def test_a_refused_value_is_not_printed_whole(say, flag):
-    status, said = say("train", flag, "\x1b" + "a" * 5000)
-    assert status == 2
-    assert len(said) < 1200
-    assert "\x1b" not in said

@@ -1,6 +1,5 @@
 """Training as a person starts it: the same bits whatever comes between, and one sentence for all that is wrong."""
 
-import json
 import os
 import shutil
 import signal
@@ -20,11 +19,10 @@ from minitf.config import presets
 from minitf.run import start
 from minitf.run import texts as run_texts
 from minitf.storage import checkpoints
-from minitf.storage.run_directory import load_config, read_log
+from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from minitf.training import optim, validation
 from minitf.training.optim import Adam
-from minitf.training.state import CLOCK_KEYS
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
@@ -71,50 +69,6 @@ def assert_one_error(status, err, *words, expected=2):
 
 
 # ---- The same bits -----------------------------------------------------------------------------------------------
-
-
-def test_the_fingerprint_sees_what_it_must(ground, tmp_path):
-    run = tmp_path / "run"
-    assert call([*ground.flags, "--output", str(run)]) == 0
-    same_as_reference(ground, run)
-    for seed in ("1", "2"):
-        other = tmp_path / seed
-        call([*ground.flags, "--output", str(other), "--seed", seed, "--max-steps", "2"])
-    found = differences(fingerprint(tmp_path / "1"), fingerprint(tmp_path / "2"))
-    assert "log.jsonl" in found
-    assert any("model." in name for name in found)
-    assert any("optimizer.m." in name for name in found)
-    assert any("optimizer.v." in name for name in found)
-    assert any("moving_average." in name for name in found)
-    assert any(name.startswith("best-0000000") for name in found)
-    log = run / "log.jsonl"
-    clock = [key for key in CLOCK_KEYS if f'"{key}"' in log.read_text()]  # some are those of several processes
-    assert len(clock) >= 2
-    for key in ("loss", "learning_rate", "gradient_norm", "epoch", "valid_loss", "bleu", *clock):
-        before = log.read_text()
-        number = next(i for i, line in enumerate(before.splitlines()) if f'"{key}"' in line)
-        lines = [json.loads(line) for line in before.splitlines()]
-        lines[number][key] += 1
-        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        expected = [] if key in CLOCK_KEYS else ["log.jsonl"]
-        assert differences(fingerprint(run), ground.expected) == expected, key
-        log.write_text(before)
-
-
-def test_dropout_and_accumulation_take_part(ground, tmp_path):
-    """What the reference run proves nothing about if it were not on."""
-    run = tmp_path / "run"
-    call([*ground.flags, "--output", str(run), "--max-steps", "2"])
-    config = load_config(run / "config.json")
-    rates = (config.model.dropout, config.model.attention_dropout, config.model.activation_dropout)
-    assert (*rates, config.accumulate) == (0.1, 0.1, 0.1, 2)
-    drops = (["--model.dropout", "0"], ["@model.attention_dropout=0"], ["@model.activation_dropout=0"])
-    for flags in (*drops, ["--accumulate", "1"]):
-        other = tmp_path / flags[0]
-        call([*ground.flags, "--output", str(other), "--max-steps", "2", *flags])
-        assert any(
-            "step-00000002.safetensors model." in name for name in differences(fingerprint(run), fingerprint(other))
-        )
 
 
 def test_a_run_that_is_given_more_steps_is_a_run_of_that_many(ground, copy):
@@ -261,15 +215,6 @@ def test_minutes_count_over_all_resumptions(ground, tmp_path):
     assert state_of(run, 1)["elapsed_s"] > 0
     assert call(["--resume", str(run), "--max-minutes", "none"]) == 0
     same_as_reference(ground, run)
-
-
-def test_elapsed_time_goes_on_where_it_was(ground, copy):
-    """Line by line: the clock never goes back, and counts nothing twice."""
-    before = state_of(copy, 9)["elapsed_s"]
-    call(["--resume", str(copy), "--max-steps", "13"])
-    times = [line["elapsed_s"] for line in read_log(copy / "log.jsonl") if "elapsed_s" in line]
-    assert times == sorted(times)
-    assert state_of(copy, 10)["elapsed_s"] > before
 
 
 def test_patience_ends_a_run_and_more_of_it_goes_on(ground, tmp_path):
@@ -519,13 +464,6 @@ def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path,
     same_as_reference(ground, run)
 
 
-def test_a_gradient_that_is_infinite_is_divergence_too(ground, tmp_path, capsys):
-    flags = ["--optimizer.peak-learning-rate", "1e25", "--save-every", "100"]
-    status = call([*ground.flags, "--output", str(tmp_path / "run"), *flags])
-    words = ("step 2 has loss", "float32", "there is no checkpoint", "--optimizer.peak-learning-rate")
-    assert_one_error(status, capsys.readouterr().err, *words, expected=1)
-
-
 def test_weights_that_are_no_numbers_are_not_saved(ground, tmp_path, monkeypatch, capsys):
     step = Adam.step
     spoilt = []
@@ -682,27 +620,6 @@ STRANGE = [
     ("\ufeffmark inside", "\U0010ffff \ufffe"),
     ("<s> </s> <pad> <unk> ▁ \u2585", "⁇ <0x41>"),
 ]
-
-
-@parametrize_some("ends", [b"\r\n", b"\n"])
-@parametrize_some("mark", [b"\xef\xbb\xbf", b""])
-def test_every_line_counts_whatever_is_in_it(ground, texts, tmp_path, capsys, ends, mark):
-    folder, flags = texts
-    for side, name in enumerate(("train.en", "train.de")):
-        old = (folder / name).read_bytes()
-        lines = [pair[side].encode() for pair in STRANGE] + old.splitlines()
-        (folder / name).write_bytes(mark + ends.join(lines))  # no end of the last line
-    run = tmp_path / "run"
-    assert (
-        call(
-            [*flags, *flag_replaced(ground.flags[9:], "--vocab-size", "420"), "--output", str(run), "--max-steps", "4"]
-        )
-        == 0
-    )
-    err = capsys.readouterr().err
-    assert "train: 67 pairs; omitted: 2 with an empty side, 2 with a side of more than 32 tokens" in err
-    about = json.loads((run / "data" / "train" / "prepared.json").read_text())
-    assert (about["pairs"], about["dropped_empty"], about["dropped_long"]) == (67, 2, 2)
 
 
 # ---- The command -------------------------------------------------------------------------------------------------

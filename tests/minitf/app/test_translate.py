@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,12 +118,6 @@ def test_as_many_lines_out_as_in(tiny_run, stdin, count):
     assert len(done.stdout.split(b"\n")) == count + 1
 
 
-def test_the_locale_does_not_matter(tiny_run, expected):
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-    done = run(tiny_run, *SHORT, "--quiet", stdin=TEXT, env=environment)
-    assert done.stdout.decode().split("\n") == [*expected, ""]
-
-
 def test_lines_are_answered_as_they_arrive(tiny_run, expected):
     command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -150,16 +143,6 @@ def test_files_in_and_out(tiny_run, expected, source, tmp_path, call):
     status, out, _ = call(tiny_run, *SHORT, "--quiet", "--input", source)
     assert out.split("\n") == [*expected, ""]
     assert sorted(tmp_path.iterdir()) == [output, source]
-
-
-def test_an_input_that_can_be_read_only_once(tiny_run, expected, tmp_path, call):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(TEXT), daemon=True)
-    writer.start()
-    status, out, _ = call(tiny_run, *SHORT, "--quiet", "--input", pipe)
-    writer.join(PATIENCE_S)
-    assert (status, out.split("\n")) == (0, [*expected, ""])
 
 
 # ---- Options -----------------------------------------------------------------------------------------------------
@@ -284,12 +267,6 @@ def test_bytes_that_are_not_utf8_stop(tiny_run):
     assert done.stdout.count(b"\n") == 1  # the line before it
 
 
-def test_a_failure_on_the_way_leaves_no_half_output(tiny_run, tmp_path):
-    output = tmp_path / "output.de"
-    assert_one_error(answer(tiny_run, *SHORT, "--quiet", "--output", output, stdin=b"a\n\xff\n"), "line 2")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_reader_that_has_seen_enough_is_no_error(tiny_run):
     command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -298,14 +275,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(tiny_run):
         process.stdin.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_sentence(tiny_run):
-    with open("/dev/full", "wb") as full:
-        command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
-        done = subprocess.run(command, input=TEXT, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S)
-    assert_one_error(done, "cannot write to standard output: No space left on device")
 
 
 @pytest.mark.parametrize(("number", "word", "status"), [(2, b"interrupted\n", 130), (15, b"terminated\n", 143)])

@@ -1,8 +1,6 @@
 import hashlib
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -74,23 +72,3 @@ def test_written_files(tmp_path):
         for side, language in enumerate(("en", "de")):
             written = (folder / f"{name}.{language}").read_bytes()
             assert written == "".join(pair[side] + "\n" for pair in pairs).encode("utf-8")
-
-
-def test_a_failure_leaves_the_old_file_whole(tmp_path):
-    write_corpus(tmp_path, Corpus([("one", "eins")], [], []))
-    with pytest.raises(UnicodeEncodeError):
-        write_corpus(tmp_path, Corpus([("two", "zwei"), ("\ud800", "drei")], [], []))
-    assert (tmp_path / "train.en").read_bytes() == b"one\n"
-    assert sorted(os.listdir(tmp_path)) == FILES
-
-
-def test_a_file_in_the_place_of_the_folder(tmp_path):
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(UserError, match="taken"):
-        write_corpus(tmp_path / "taken", Corpus([], [], []))
-
-
-def test_import_is_light():
-    script = "import sys, minitf.corpora.built_in; print(*({'num2words', 'numpy'} & sys.modules.keys()))"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == ""

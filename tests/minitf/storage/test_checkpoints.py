@@ -9,7 +9,6 @@ from minitf.storage.checkpoints import (
     CheckpointError,
     Checkpoints,
     DamagedCheckpointError,
-    Reader,
     average,
     load,
     load_latest,
@@ -60,20 +59,6 @@ def test_saved_and_loaded(tmp_path):
     assert set(load(store.path(5), "model.")[0]) == {"weight", "bias"}
 
 
-def test_an_interrupted_reader_closes_while_a_thread_reads(tmp_path, monkeypatch):
-    """The library calls NumPy in the midst of reading, and refuses there to be closed."""
-    store, frombuffer = filled(tmp_path, [5]), np.frombuffer
-    reader = Reader(store.path(5))
-
-    def interrupted(**arguments):
-        reader.__exit__()
-        return frombuffer(**arguments)
-
-    monkeypatch.setattr(np, "frombuffer", interrupted)
-    assert reader.read("model.bias").tobytes() == arrays_of(5)["model.bias"].tobytes()
-    assert not hasattr(reader, "_tensors")
-
-
 def test_the_last_are_kept_by_number_and_not_by_name_or_time(tmp_path):
     store = filled(tmp_path, [99_999_999, 7, 100_000_000, 100_000_001], keep=3)
     assert store.steps() == [99_999_999, 100_000_000, 100_000_001]
@@ -112,15 +97,6 @@ def test_what_a_killed_process_did_not_come_to_delete_goes_on_opening(tmp_path):
     assert store.steps() == [1, 2, 3, 4]  # and nothing goes before the newest is known to be good
     load_latest(store, no_warning)
     assert store.steps() == [3, 4]
-
-
-def test_other_files_are_left_alone(tmp_path):
-    others = ["notes.txt", "step-1.safetensors", "step-00000001.safetensors.damaged", "xstep-00000001.safetensors"]
-    for name in others:
-        (tmp_path / name).write_text("")
-    store = filled(tmp_path, [2, 3, 4], keep=1)
-    assert sorted(os.listdir(tmp_path)) == sorted([*others, "step-00000004.safetensors"])
-    assert store.steps() == [4]
 
 
 def test_nothing_is_deleted_before_the_new_one_is_safe(tmp_path, monkeypatch):

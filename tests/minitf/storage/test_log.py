@@ -37,12 +37,6 @@ def test_numbers_that_json_lacks_can_be_read_back(log):
     assert math.isnan(float(record["loss"]))
 
 
-def test_what_json_lacks_otherwise_is_refused_before_writing(log):
-    with pytest.raises(TypeError):
-        log.append({"loss": np.float32(1)})
-    assert log.offset == 0
-
-
 def test_the_log_goes_back_to_where_a_checkpoint_was(log):
     offsets = [log.offset]
     for step in range(3):
@@ -84,12 +78,6 @@ def test_half_a_line_of_a_killed_process(log, half):
     assert read_log(log.path) == [{"step": 1}, {"step": 3}]
 
 
-def test_a_file_of_half_a_line_only(tmp_path):
-    (tmp_path / "a").write_text("x" * 200_000)
-    with RunLog(tmp_path / "a") as log:
-        assert log.offset == 0
-
-
 @pytest.mark.parametrize("end", ["", '"}\n{"step": 3}\n'])
 def test_a_line_that_no_run_writes_is_named_and_not_read_whole(tmp_path, end):
     path = tmp_path / "a"
@@ -115,20 +103,6 @@ def test_a_full_disk_leaves_whole_lines(log):
     assert log.path.read_bytes() == b'{"step": 1}\n'
 
 
-def test_a_log_that_is_another_file_too_is_not_changed(log, tmp_path):
-    log.append({"step": 1})
-    os.link(log.path, tmp_path / "backup")
-    with pytest.raises(UserError, match=r"has another name \(a hard link\), whose content would change"):
-        RunLog(log.path)
-
-
-def test_sync_reaches_the_disk(log, monkeypatch):
-    flushed = []
-    monkeypatch.setattr(os, "fsync", flushed.append)
-    log.sync()
-    assert len(flushed) == 1
-
-
 @pytest.mark.parametrize(
     ("line", "message"), [("{", "line 2: Expecting"), ("[1]", "line 2: it is not an object"), ("", "line 2: Expecting")]
 )
@@ -138,16 +112,8 @@ def test_a_line_that_is_no_record_is_named(tmp_path, line, message):
         read_log(tmp_path / "a")
 
 
-def test_no_log(tmp_path):
-    with pytest.raises(UserError, match="No such file"):
-        read_log(tmp_path / "a")
-    with pytest.raises(UserError, match="cannot open"):
-        RunLog(tmp_path / "absent" / "a")
-
-
-def test_a_closed_log_says_so(tmp_path):
-    log = RunLog(tmp_path / "a")
-    log.close()
-    log.close()
-    with pytest.raises(ValueError, match="closed file"):
-        log.append({})
+def test_a_log_that_is_another_file_too_is_not_changed(log, tmp_path):
+    log.append({"step": 1})
+    os.link(log.path, tmp_path / "backup")
+    with pytest.raises(UserError, match=r"has another name \(a hard link\), whose content would change"):
+        RunLog(log.path)

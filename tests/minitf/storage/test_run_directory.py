@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.errors import UserError
@@ -30,14 +27,6 @@ def test_a_new_run_keeps_its_configuration_and_environment(tmp_path):
         assert run.environment_changes() == []
         assert json.loads(run.environment_path.read_text())["numpy"] == np.__version__
     assert sorted(os.listdir(run.path)) == ["config.json", "environment.json", "lock"]
-
-
-def test_the_places_of_its_files(tmp_path):
-    with LockedRun.create(tmp_path, CONFIG) as run:
-        places = [run.vocabulary_path, run.data_path, run.checkpoints_path, run.log_path]
-    assert [place.relative_to(tmp_path) for place in places] == [
-        *map(Path, ["vocabulary.model", "data", "checkpoints", "log.jsonl"])
-    ]
 
 
 @pytest.mark.parametrize("learned", ["log.jsonl", "checkpoints/step-00000001.safetensors", "checkpoints/x.damaged"])
@@ -65,38 +54,6 @@ def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
     with LockedRun.create(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock", "notes.txt"]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("deadly", range(1, 9))
-def test_a_creation_killed_at_any_rename_or_removal_can_be_repeated(tmp_path, deadly):
-    with LockedRun.create(tmp_path, CONFIG) as run:
-        run.vocabulary_path.write_text("of the first try")
-        (run.data_path / "train").mkdir(parents=True)
-    program = f"""
-import os, signal
-from pathlib import Path
-from minitf.config import RunConfig
-from minitf.storage.run_directory import LockedRun, is_training
-count = 0
-def dying(act):
-    def counted(*arguments, **options):
-        global count
-        count += 1
-        if count == {deadly}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return act(*arguments, **options)
-    return counted
-for name in ("rename", "replace", "unlink", "rmdir"):
-    setattr(os, name, dying(getattr(os, name)))
-LockedRun.create(Path({str(tmp_path)!r}), RunConfig())
-"""
-    ended = subprocess.run([sys.executable, "-c", program], check=False)
-    assert ended.returncode in (-signal.SIGKILL, 0)
-    assert (ended.returncode == 0) == (deadly == 8)  # all of them have been tried
-    with LockedRun.create(tmp_path, LATER) as run:
-        assert run.config() == LATER
-    assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
 
 
 @pytest.mark.parametrize("own", ["{}", "[]", '{"minitf": "0.1.0"}', "not JSON"])
@@ -154,14 +111,6 @@ def test_a_resumed_run_has_the_new_values(tmp_path):
     assert RunDirectory.open(tmp_path).config() == LATER
 
 
-def test_a_path_that_cannot_be_a_folder(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot create the folder .*file"):
-        LockedRun.create(tmp_path / "file", CONFIG)
-    with pytest.raises(UserError, match=r"cannot create the folder .*one of its components is a file"):
-        LockedRun.create(tmp_path / "file" / "a", CONFIG)
-
-
 def test_a_full_disk_leaves_no_run_and_no_lock(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
@@ -210,42 +159,7 @@ def test_a_second_process_is_refused(tmp_path, holder):
     assert is_training(RunDirectory(tmp_path))
 
 
-def test_a_killed_process_leaves_no_lock(tmp_path, holder):
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    assert not is_training(RunDirectory(tmp_path))
-    LockedRun.resume(tmp_path, CONFIG).close()
-
-
-def test_the_lock_ends_with_the_block(tmp_path):
-    with LockedRun.create(tmp_path, CONFIG), pytest.raises(UserError, match="in use by another process"):
-        LockedRun.resume(tmp_path, CONFIG)
-    LockedRun.resume(tmp_path, CONFIG).close()
-
-
-def test_programs_started_by_the_holder_do_not_inherit_the_lock(tmp_path):
-    with LockedRun.create(tmp_path, CONFIG):
-        child = subprocess.Popen(["sleep", "60"], close_fds=False)
-    try:
-        LockedRun.resume(tmp_path, CONFIG).close()
-    finally:
-        child.kill()
-        child.wait()
-
-
 # ---- The environment ----
-
-
-def test_changes_of_the_environment_are_told(tmp_path):
-    with LockedRun.create(tmp_path, CONFIG) as run:
-        facts = json.loads(run.environment_path.read_text())
-        run.environment_path.write_text(json.dumps(facts | {"numpy": "1.0"}))
-        assert run.environment_changes() == [f"numpy was 1.0 and is {np.__version__}"]
-        run.environment_path.write_text("[]")
-        with pytest.raises(UserError, match=r"environment\.json: it is not an object"):
-            run.environment_changes()
-        run.environment_path.unlink()
-        assert run.environment_changes() == ["environment.json has gone"]
 
 
 PAIR = (Path("a.en"), Path("a.de"))
@@ -267,22 +181,6 @@ ODD = replace(
 def test_round_trip(tmp_path, config):
     save_config(tmp_path / "c.json", config)
     assert load_config(tmp_path / "c.json") == config
-
-
-@given(st.floats(0, 1, exclude_max=True), st.floats(0, exclude_min=True, allow_infinity=False))
-@settings(max_examples=50, deadline=None)
-def test_numbers_come_back_to_the_last_bit(tmp_path_factory, dropout, rate):
-    path = tmp_path_factory.mktemp("f") / "c.json"
-    config = RunConfig(model=TransformerConfig(dropout=dropout), optimizer=OptimizerConfig(peak_learning_rate=rate))
-    save_config(path, config)
-    assert load_config(path) == config
-
-
-def test_the_file_can_be_read_by_people(tmp_path):
-    save_config(tmp_path / "c.json", RunConfig())
-    lines = (tmp_path / "c.json").read_text().splitlines()
-    assert '  "max_steps": 100000,' in lines
-    assert '    "layers": 6,' in lines
 
 
 @pytest.mark.parametrize(("plain_value", "meaning"), [(True, "all"), (False, "none")])
@@ -332,37 +230,6 @@ def test_a_wrong_file_is_refused(tmp_path, change, message):
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "Expecting value"),
-        (b'{"max_steps": 5', "delimiter"),
-        (b'{"max_steps": 5, "max_steps": 6}', "'max_steps' is given twice"),
-        (b'{"max_minutes": NaN}', "NaN is not JSON"),
-        (b"[]", "a configuration is \\[\\], not an object"),
-        (b"\xff", "utf-8"),
-        (b"[" * 100_000, "nested too deeply"),
-    ],
-)
-def test_a_damaged_file_is_refused(tmp_path, content, message):
-    (tmp_path / "c.json").write_bytes(content)
-    with pytest.raises(UserError, match=f"c.json: .*{message}"):
-        load_config(tmp_path / "c.json")
-
-
 def test_an_absent_file_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"cannot read .*c.json: No such file or directory; check the path"):
         load_config(tmp_path / "c.json")
-
-
-def test_a_failure_keeps_the_old_file(tmp_path, monkeypatch):
-    save_config(tmp_path / "c.json", RunConfig())
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(UserError, match=r"cannot write .*c.json: No space left on device; free some space"):
-        save_config(tmp_path / "c.json", ODD)
-    assert load_config(tmp_path / "c.json") == RunConfig()
-    assert os.listdir(tmp_path) == ["c.json"]

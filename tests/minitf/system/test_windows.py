@@ -81,49 +81,6 @@ def test_what_is_taken_away_is_gone(windows):
     assert windows("-c", code.replace("import fcntl", "")) == "False False\n"
 
 
-@pytest.mark.heavy
-def test_help_of_every_command(windows):
-    text = windows("-m", "minitf", "--help")
-    assert "translate" in text
-    code = (
-        "import sys\nfrom minitf.app.commands import COMMANDS, main\nfor name in COMMANDS:\n"
-        "    try:\n        main([name, '--help'])\n    except SystemExit as end:\n        assert not end.code, name\n"
-    )
-    assert "usage: minitf train" in windows("-c", code)
-
-
-@pytest.mark.heavy
-def test_engine_gradient_checks_and_a_look_inside(windows):
-    code = """
-import numpy as np
-import autograd as ag
-from autograd.inspect import graph
-
-x = ag.Tensor(np.ones((2, 3)), requires_grad=True)
-y = ag.sum(ag.softmax(x @ x.T, axis=-1) ** 2)
-print(len(graph(y).nodes) > 3)
-y.backward()
-print(x.grad.shape, ag.gradcheck(lambda x: ag.softmax(x, axis=-1), np.random.default_rng(0).standard_normal((2, 3))))
-"""
-    assert windows("-c", code) == "True\n(2, 3) True\n"
-
-
-@pytest.mark.heavy
-def test_an_exercise(windows, tmp_path):
-    windows("-m", "minitf", "learn", "start", "1")
-    (answer,) = tmp_path.glob("*.py")
-    assert "did not" not in windows("-m", "minitf", "learn", "check", "1", status=1)
-    answer.write_text("while True: pass\n")
-    code = (
-        "from pathlib import Path\n"
-        "from additions.course.exercise import find\nfrom additions.course.verdict import judge_file\n"
-        f"print(judge_file(find('1'), Path({str(answer)!r}), 0.5, 1.0).message)"
-    )
-    assert "did not end within 0.5 s, and was stopped" in windows("-c", code)
-    answer.write_text("import os\nos._exit(3)\n")
-    assert "ended the program that checks it, with status 3" in windows("-c", code.replace("1.0", "60.0"))
-
-
 @pytest.mark.slow
 def test_training_resuming_reporting_and_translating(windows, tmp_path):
     run = tmp_path / "run"

@@ -1,17 +1,12 @@
 """Whole files and folders or none, and locks."""
 
 import errno
-import gc
-import inspect
-import itertools
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -52,66 +47,6 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
         write()
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
-
-
-class InterruptAt:
-    """Inside its `with` block, Ctrl-C at the n-th place: a line of minitf/system or contextlib.py, or its return.
-
-    A generator that yields is none of these places, as Python looks for signals only after that. No garbage is
-    collected meanwhile: finalizers would be counted by chance, and Python swallows what is raised in them.
-    """
-
-    def __init__(self, number, path):
-        self.left, self.path, self.content = number, path, None
-
-    def __enter__(self):
-        self._previous, self._collects = sys.gettrace(), gc.isenabled()
-        gc.disable()
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(self._previous)
-        if self._collects:
-            gc.enable()
-
-    def _trace(self, frame, event, _):
-        place = Path(frame.f_code.co_filename)
-        if place.parent != SYSTEM and place.name != "contextlib.py":
-            return None
-        yields = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
-        if event in ("line", "return") and not yields:
-            self.left -= 1
-            if not self.left:
-                self.content = self.path.read_bytes()
-                raise KeyboardInterrupt
-        return self._trace
-
-
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # by Python, if interrupted before we hold it
-def test_an_interrupt_anywhere_leaves_the_old_file_or_the_new_one_and_nothing_else(tmp_path):
-    path = tmp_path / "a"
-    found = Counter()
-
-    def write():
-        with atomic_write(path) as file:
-            file.write(b"new")
-
-    for number in itertools.count(1):
-        path.write_bytes(b"old")
-        try:
-            with InterruptAt(number, path) as interrupt:
-                write()
-        except KeyboardInterrupt:
-            pass
-        assert names(tmp_path) == ["a"], f"interrupted at place {number}"
-        if interrupt.left > 0:
-            break
-        assert path.read_bytes() == interrupt.content, f"interrupted at place {number}"  # a renamed file stays
-        found[interrupt.content] += 1
-    assert path.read_bytes() == b"new"
-    assert set(found) == {b"old", b"new"}
-    assert min(found.values()) > 10, found
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -242,18 +177,6 @@ def test_a_full_device(monkeypatch, size):
         atomic_write("/dev/full", "w", chosen=True) as file,
     ):
         file.write("x" * size)
-
-
-def test_a_device_is_written_to_and_stays_a_device(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    received = []
-    reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_text()))
-    reader.start()
-    with atomic_write(tmp_path / "pipe", "w", chosen=True) as file:
-        file.write("x\n")
-    reader.join(10)
-    assert received == ["x\n"]
-    assert (tmp_path / "pipe").is_fifo()
 
 
 # ---- Folders that are new ----

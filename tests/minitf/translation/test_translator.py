@@ -104,15 +104,6 @@ def test_one_line_has_one_translation(copier):
     assert copier.translate("") == ""
 
 
-def test_a_translator_shows_what_it_is(copier, tiny_run):
-    assert repr(copier) == f"Translator(CopyModel, vocabulary of {len(copier.vocabulary)}, beam=4)"
-    translator = Translator.load(tiny_run, warn=lambda message: None)
-    size = f"{translator.model.parameter_count():,} parameters"
-    assert re.fullmatch(rf"Translator\(Transformer\(layers=.*: {size}\), vocabulary of .*, beam=\d\)", repr(translator))
-    translator.model.decoder.layers.pop()
-    assert repr(translator.model).startswith("Transformer(encoder_layers=")
-
-
 def test_a_single_string_is_refused(copier):
     for method in copier.translate_nbest, copier.translate_stream:
         with pytest.raises(TypeError, match="character by character"):
@@ -496,16 +487,6 @@ def test_an_unknown_setting_is_refused(copier, name, hint):
     message = f"{name} is not a setting of a translation; did you mean {hint}?; the settings are beam, "
     with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
         copier.translate_nbest(["a"], **{name: 3})
-
-
-@pytest.mark.heavy
-def test_batches_on_several_threads_give_the_same_lines(tiny_run, monkeypatch):
-    lines = ENGLISH * 8
-    expected = load(tiny_run).translate_nbest(lines, n_best=2)
-    monkeypatch.setattr(_Process, "threads", 3)
-    monkeypatch.setattr(minitf.fast.inference, "WORTH_SHARING", {"numpy": 0})
-    found = load(tiny_run).translate_nbest(lines, n_best=2, max_sentences_per_batch=5)
-    assert [[each.text for each in some] for some in found] == [[each.text for each in some] for some in expected]
 
 
 def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
