@@ -13,10 +13,6 @@ __all__ = ["parameter_shapes"]
 SENTENCE_TOKENS = 30
 """Assumed tokens of a sentence, for attention: its scores are some 2 % of the base model's operations."""
 
-P100_FLOPS = 9.5e12
-"""Sustained single-precision operations a second of one P100. Source: footnote 5."""
-P100_COUNT = 8
-
 
 def parameter_count(c: TransformerConfig) -> int:
     """The exact number of parameters."""
@@ -67,14 +63,6 @@ def training_bytes(config: RunConfig) -> int:
     if config.precision == "bf16" and config.on_gpu:
         arrays //= 2
     return (3 + (config.moving_average is not None)) * parameters + max(parameters, arrays)
-
-
-def paper_flops(hours: float) -> float:
-    """Operations of a whole training run by the paper's method: time × number of GPUs × sustained rate of one.
-
-    Source: section 6.1 and footnote 5; Table 2
-    """
-    return hours * 3600 * P100_COUNT * P100_FLOPS
 
 
 def with_vocabulary(config: RunConfig) -> TransformerConfig:

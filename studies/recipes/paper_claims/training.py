@@ -13,11 +13,24 @@ from autograd import Tensor
 from minitf import OptimizerConfig, Transformer
 from minitf.config.model import BOS, EOS
 from minitf.config.presets import PRESETS
-from minitf.model.counting import P100_COUNT, P100_FLOPS, SENTENCE_TOKENS, update_flops, with_vocabulary
+from minitf.model.counting import SENTENCE_TOKENS, update_flops, with_vocabulary
 from minitf.training.optim import learning_rate
 from paper_claims.attention import SMALL
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, listed
+
+P100_FLOPS = 9.5e12
+"""Sustained single-precision operations a second of one P100. Source: footnote 5."""
+P100_COUNT = 8
+
+
+def paper_flops(hours: float) -> float:
+    """Operations of a whole training run by the paper's method: time × number of GPUs × sustained rate of one.
+
+    Source: section 6.1 and footnote 5; Table 2
+    """
+    return hours * 3600 * P100_COUNT * P100_FLOPS
+
 
 # ---- 5.2 Hardware and schedule ---------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from unittest.mock import patch
 from minitf.config.presets import PRESETS
 from minitf.decoding import search
 from minitf.decoding.search import BeamSearchConfig
-from minitf.model.counting import paper_flops, parameter_count, with_vocabulary
+from minitf.model.counting import parameter_count, with_vocabulary
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, labelled, minus
+from paper_claims.training import paper_flops
 
 # ---- 6.1 Machine translation -----------------------------------------------------------------------------------------
 

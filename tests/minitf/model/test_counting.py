@@ -8,14 +8,10 @@ import pytest
 
 import autograd as ag
 from autograd.observers import Observer, observe
-from minitf.config import RunConfig, TransformerConfig
+from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
-from minitf.data.batches import Batches
-from minitf.data.prepared import PreparedCorpus
-from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.model.counting import paper_flops, parameter_count, parameter_shapes, training_bytes, update_flops
+from minitf.model.counting import parameter_count, parameter_shapes, update_flops
 from minitf.model.transformer import Transformer
-from minitf.training.optim import Adam, compute_gradients
 
 SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=16, heads=4, d_ff=24, max_positions=9)
 VARIANTS = [
@@ -91,26 +87,3 @@ def test_operations_are_those_of_the_graph(changes):
     with observe(products):
         ag.cross_entropy(model(source, target), expected).backward()
     assert update_flops(config, 24, 24, length=8) == products.total
-
-
-def test_the_papers_way():
-    """Table 2: 3.3 · 10¹⁸ and 2.3 · 10¹⁹."""
-    assert f"{paper_flops(12):.1e}" == "3.3e+18"
-    assert f"{paper_flops(3.5 * 24):.1e}" == "2.3e+19"
-
-
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}], ids=str)
-def test_the_memory_of_training_is_estimated(changes):
-    """Within a fifth of what NumPy takes."""
-    model = TransformerConfig(vocab_size=1_000, layers=2, d_model=128, heads=4, d_ff=512, dropout=0.1, **changes)
-    config = RunConfig(model=model, vocab_size=1_000, max_tokens_per_batch=2_000)
-    sentences = np.random.default_rng(0).integers(4, 1_000, (160, 24)).tolist()
-    batch = next(Batches(PreparedCorpus.from_ids(sentences, sentences), max_tokens_per_batch=2_000))
-    tracemalloc.start()
-    transformer = accelerate(Transformer(model, seed=0))
-    optimizer = accelerate_adam(Adam(transformer.named_parameters(), config.optimizer))
-    compute_gradients(transformer.train(), batch, 0.1)
-    optimizer.step(0.001)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert training_bytes(config) == pytest.approx(peak, rel=0.2)
