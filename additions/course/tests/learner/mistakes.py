@@ -114,7 +114,7 @@ MISTAKES = {
     "sum": [
         ("the gradient of x is 0.166667 times the right one", "g.reshape(kept)", "g.reshape(kept) / (x.size / y.size)"),
         ("the wrong place", "g.reshape(kept)", "g"),
-        ("`asarray(x).sum(axis=axis, keepdims=keepdims)` is a sum, here it", "x.sum(axis=axis, keepdims=keepdims)", "x.mean(axis=axis, keepdims=keepdims)"),
+        (".sum(axis=axis, keepdims=keepdims)` is a sum, here it", "x.sum(axis=axis, keepdims=keepdims)", "x.mean(axis=axis, keepdims=keepdims)"),
         ("y has shape (3,), expected (3, 1)", "axis=axis, keepdims=keepdims", "axis=axis"),
         ("expected that of x", "xp.broadcast_to(g.reshape(kept), x.shape)", "g"),
         ("y has shape (), expected (3,)", "xp.asarray(x.sum(axis=axis, keepdims=keepdims))", "xp.asarray(x.sum(keepdims=keepdims))"),
@@ -165,7 +165,7 @@ MISTAKES = {
     "linear": [
         ("`rows_of(g).sum(axis=0)` is a sum, here it is a mean", "g_rows.sum(axis=0)", "g_rows.mean(axis=0)"),
         ("the gradient of weight is 0.5 times the right one", "g_rows.T @ rows", "g_rows.T @ rows / len(rows)"),
-        ("the term `bias` is missing beside `y`", "y if bias is None else y + bias", "y"),
+        ("`bias is not None` stands where `bias is None` is meant", "y if bias is None else y + bias", "y"),
         ("expected that of weight", "g_rows.T @ rows", "rows.T @ g_rows"),
         ("the last sentence", "g_rows.T @ rows", "(g[-1].T @ x[-1] if x.ndim > 2 else g_rows.T @ rows)"),
         ("float64", "x @ weight.T", "x @ weight.T.astype(float)"),
