@@ -7,14 +7,13 @@ from autograd import Tensor
 from minitf.config import OptimizerConfig
 from minitf.config.model import BOS, PAD
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.inference import InferenceTransformer
 from minitf.training.optim import Adam
 from tests.helpers import model_variants
 from tests.helpers.marks import parametrize_some
-from tests.helpers.small_model import SMALL, Lively, model_with, sources
+from tests.helpers.small_model import SMALL, model_with, sources
 
 VARIANTS = {
     **model_variants.VARIANTS,
@@ -175,49 +174,6 @@ def test_all_sentences_may_go():
     state.reorder(np.array([], int))
     assert state.rows == state.sentences == len(state.ancestors) == 0
     assert [len(array) for array in (*state.caches[0].source, state.mask_of_source)] == [0, 0, 0]
-
-
-# ---- Search with the real model ----
-
-
-def outcome(hypothesis):
-    return hypothesis.tokens, hypothesis.finished
-
-
-def search_models(changes=None, seed=0):
-    """The model with its caches, and without."""
-    model = model_with(changes, seed=seed, spread=0.6)
-    return Lively(model), Lively(Uncached(model))
-
-
-@pytest.mark.heavy
-@some_variants
-@parametrize_some("beam", [4, 1])
-def test_a_sentence_alone_is_the_same_in_a_batch(changes, beam):
-    model, _ = search_models(changes, seed=1)
-    source = sources(5, 2, 8, 3, 6)
-    config = BeamSearchConfig(beam=beam, n_best=min(beam, 2), alpha=1.5, max_extra_length=12)
-    together = beam_search(model, source, config)
-    for row, expected in zip(source, together, strict=True):
-        (alone,) = beam_search(model, row[None, row != PAD], config)
-        assert [outcome(one) for one in alone] == [outcome(other) for other in expected]
-        scores = [[each.score for each in hypotheses] for hypotheses in (alone, expected)]
-        np.testing.assert_allclose(*scores, rtol=1e-9)
-
-
-@pytest.mark.heavy
-@some_variants
-@parametrize_some("beam", [2, 5])
-def test_beam_search_with_caches_finds_what_it_finds_without(changes, beam):
-    models = search_models(changes, seed=2)
-    source = sources(5, 2, 8, 3)
-    config = BeamSearchConfig(beam=beam, n_best=2, alpha=1.5, max_extra_length=18)
-    cached, uncached = (beam_search(each, source, config) for each in models)
-    for some, others in zip(cached, uncached, strict=True):
-        assert [outcome(one) for one in some] == [outcome(other) for other in others]
-        np.testing.assert_allclose([one.score for one in some], [other.score for other in others], rtol=1e-9)
-    assert models[0].steps > 16  # the caches have grown
-    assert len({len(each.tokens) for some in cached for each in some}) > 2
 
 
 # ---- Weights, activations, caches ----

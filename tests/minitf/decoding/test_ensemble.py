@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from minitf.config.model import BOS, EOS
+from minitf.config.model import BOS
 from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.greedy import greedy_search, score_targets
 from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
-from tests.helpers.small_model import SMALL, Lively, model_with, sources
+from tests.helpers.small_model import SMALL, model_with, sources
 
 
 def softmax(logits):
@@ -78,21 +77,6 @@ def test_equal_members_are_one_model():
         np.testing.assert_allclose([each.score for each in a], [each.score for each in b], rtol=1e-12)
     drawn = [sample(each, source, config, SamplingConfig(seed=3)) for each in (one, two)]
     assert [[h.tokens for h in each] for each in drawn[0]] == [[h.tokens for h in each] for each in drawn[1]]
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_search_finds_what_scores_confirm(beam):
-    _, ensemble = ensemble_of({}, {"norm": "pre"})
-    lively = Lively(ensemble)
-    source = sources(5, 3, 7, 4)
-    config = BeamSearchConfig(beam=beam, n_best=beam, max_extra_length=6)
-    found = beam_search(lively, source, config)
-    if beam == 1:
-        assert [each for (each,) in found] == greedy_search(lively, source, config)
-    best = [each[0] for each in found]
-    targets = [(*each.tokens, EOS) if each.finished else each.tokens for each in best]
-    scored = score_targets(lively, source, targets)
-    np.testing.assert_allclose([sum(each) for each in scored], [each.log_probability for each in best], rtol=1e-12)
 
 
 def test_other_target_vocabularies_are_refused():

@@ -5,28 +5,11 @@ import pytest
 
 from minitf.config.model import BOS, EOS, PAD
 from minitf.decoding.greedy import score_targets
-from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.inference import InferenceTransformer
 from minitf.translation.forced_decoding import alignments, attention_weights
 from tests.helpers.small_model import model_with, sources
 
 pytestmark = pytest.mark.heavy
-
-
-def ended(hypothesis):
-    return (*hypothesis.tokens, EOS) if hypothesis.finished else hypothesis.tokens
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-9)])
-@pytest.mark.parametrize("beam", [1, 4])
-def test_a_found_sentence_is_given_the_number_that_the_search_gave_it(dtype, tolerance, beam):
-    model = model_with(seed=4, dtype=dtype)
-    source = sources(5, 2, 8, 3, 6)
-    found = beam_search(model, source, BeamSearchConfig(beam=beam, n_best=beam, max_extra_length=12))
-    for rank in range(beam):
-        targets = [ended(hypotheses[rank]) for hypotheses in found]
-        for hypotheses, forced in zip(found, score_targets(model, source, targets), strict=True):
-            assert sum(forced) == pytest.approx(hypotheses[rank].log_probability, rel=tolerance)
 
 
 def test_log_probabilities_are_those_of_the_whole_model():
@@ -56,8 +39,3 @@ def test_targets_must_fit():
         score_targets(model, sources(5, 3), [[EOS]])
     with pytest.raises(ValueError, match="target 1 has no token"):
         score_targets(model, sources(5, 3), [[EOS], []])
-
-
-def test_penalties_of_toolkits_are_their_formulas():
-    for (alpha, beta), expected in {(0.6, 5): (25 / 6) ** 0.6, (1, 0): 20.0, (0, 5): 1.0}.items():
-        assert BeamSearchConfig(alpha=alpha, beta=beta).penalty(20) == pytest.approx(expected)
