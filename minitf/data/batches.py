@@ -80,9 +80,7 @@ class Batches:
         source_eos: bool = True,
     ):
         """
-        source_eos: end each source with EOS
-
-        Units: max_tokens_per_batch in padded slots of one side, BOS or EOS included.
+        max_tokens_per_batch: padded slots of one side, BOS or EOS included; source_eos: end each source with EOS
         Raises: UserError when a single pair exceeds the budget.
         """
         self.corpus = corpus
@@ -90,8 +88,7 @@ class Batches:
         self.seed = seed
         self.shuffle = shuffle
         self.source_eos = source_eos
-        self.epoch = 0
-        self.position = 0
+        self.epoch = self.position = 0
         self._widths = np.maximum(corpus.source.lengths, corpus.target.lengths) + 1  # [pairs], + 1: BOS or EOS
         self._check_budget()
         # Epochs differ in the order of pairs of equal width only, so that the cuts are the same in each.
@@ -169,8 +166,6 @@ class Batches:
         }
 
     def _check_budget(self) -> None:
-        if not len(self._widths):
-            raise UserError("the corpus has no pairs to make batches from")
         longest = int(self._widths.max())
         if longest > self.max_tokens_per_batch:
             over = int(np.count_nonzero(self._widths > self.max_tokens_per_batch))

@@ -38,6 +38,14 @@ class Module:
                 return cast(Self, object.__new__(variant))
         return object.__new__(cls)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        for place, each in (
+            _with_items([(name, value)]) if name not in vars(self) else ()
+        ):  # a parameter may be replaced
+            if type(each) is Tensor and each.requires_grad and each.is_leaf:
+                raise TypeError(f"{place} is a Tensor that requires a gradient; make it a Parameter to train it")
+        super().__setattr__(name, value)
+
     def children(self) -> Iterator[tuple[str, Module]]:
         """The direct submodules with their names, in the order of assignment."""
         for name, value in _with_items(vars(self).items()):
@@ -61,8 +69,6 @@ class Module:
             if isinstance(value, Parameter) and id(value) not in seen:
                 seen.add(id(value))
                 named[prefix + name] = value
-            elif type(value) is Tensor and value.requires_grad and value.is_leaf:
-                raise TypeError(f"{prefix}{name} is a Tensor that requires a gradient; make it a Parameter to train it")
         for name, child in self.children():
             child._collect(f"{prefix}{name}.", named, seen)
 

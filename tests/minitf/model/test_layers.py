@@ -195,14 +195,14 @@ def test_layers_without_an_initializer_draw_from_the_seed_of_the_process():
 
 
 def test_a_tensor_that_would_not_be_trained_is_an_error():
-    tree = Tree()
-    tree.scale = Tensor(np.ones(2), requires_grad=True)
+    tree, weight = Tree(), Tensor(np.ones(2), requires_grad=True)
     with pytest.raises(TypeError, match=r"^scale is a Tensor that requires a gradient; make it a Parameter"):
-        tree.parameters()
-    tree.scale = tree.scale * 2  # a result is no weight
-    tree.first.shifts = [Tensor(np.ones(2)), Tensor(np.ones(2), requires_grad=True)]
-    with pytest.raises(TypeError, match=r"^first\.shifts\.1 is a Tensor"):
-        tree.named_parameters()
+        tree.scale = weight
+    with pytest.raises(TypeError, match=r"^shifts\.1 is a Tensor"):
+        tree.first.shifts = [Tensor(np.ones(2)), weight]
+    tree.scale = weight * 2  # a result is no weight
+    tree.own = weight  # in the place of a parameter, as a function of the weights has it
+    assert "own" not in tree.named_parameters()
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
