@@ -41,34 +41,22 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_MODULES = {
-    "Adam": "minitf.training.optim",
-    "BOS": "minitf.config.model",
-    "Batches": "minitf.data.batches",
-    "BeamSearchConfig": "minitf.decoding.search",
-    "Dropout": "minitf.model.layers",
-    "EOS": "minitf.config.model",
-    "Embedding": "minitf.model.layers",
-    "FeedForward": "minitf.model.layers",
-    "Initializer": "minitf.model.parameters",
-    "LayerNorm": "minitf.model.layers",
-    "Linear": "minitf.model.layers",
-    "Module": "minitf.model.layers",
-    "MultiHeadAttention": "minitf.model.transformer",
-    "OptimizerConfig": "minitf.config",
-    "PAD": "minitf.config.model",
-    "Parameter": "minitf.model.parameters",
-    "RunConfig": "minitf.config",
-    "Transformer": "minitf.model.transformer",
-    "TransformerConfig": "minitf.config",
-    "Translator": "minitf.translation.translator",
-    "UserError": "minitf.errors",
-    "Vocabulary": "minitf.data.vocabulary",
-    "accelerate": "minitf.fast.accelerate",
-    "beam_search": "minitf.decoding.search",
-    "greedy_search": "minitf.decoding.greedy",
-    "learning_rate": "minitf.training.optim",
+_PLACES = {
+    "config": "OptimizerConfig RunConfig TransformerConfig",
+    "config.model": "BOS EOS PAD",
+    "data.batches": "Batches",
+    "data.vocabulary": "Vocabulary",
+    "decoding.greedy": "greedy_search",
+    "decoding.search": "BeamSearchConfig beam_search",
+    "errors": "UserError",
+    "fast.accelerate": "accelerate",
+    "model.layers": "Dropout Embedding FeedForward LayerNorm Linear Module",
+    "model.parameters": "Initializer Parameter",
+    "model.transformer": "MultiHeadAttention Transformer",
+    "training.optim": "Adam learning_rate",
+    "translation.translator": "Translator",
 }
+_MODULES = {name: f"minitf.{place}" for place, names in _PLACES.items() for name in names.split()}
 
 __all__ = list(_MODULES)
 

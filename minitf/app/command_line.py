@@ -41,13 +41,9 @@ class Flag:
         """Return the flag: `--model.layers`"""
         return "--" + self.dest.replace("_", "-")
 
-    def value_in(self, config: Any) -> Any:
-        """Return the value of this field in a configuration."""
-        return attrgetter(self.dest)(config)
-
     def help(self, defaults: Any) -> str:
         """Format the help with the default value: that of the configuration `defaults`."""
-        default, text = self.value_in(defaults), self.field.metadata["help"].replace("%", "%%")
+        default, text = attrgetter(self.dest)(defaults), self.field.metadata["help"].replace("%", "%%")
         if default is None:  # the help says what that means
             return text.replace("none: ", "default: ")
         if isinstance(default, bool) or default == () or self.field.metadata["positional"]:
@@ -84,7 +80,7 @@ def set_values(words: Sequence[str]) -> dict[str, Any]:
 
     Raises: UserError for a field that does not exist or has a flag, and for an invalid value
     """
-    valid = {flag.dest: flag.field.type for flag in flags_of(RunConfig, hidden=True) if flag.field.type is not Any}
+    valid = {flag.dest: flag.field.type for flag in flags_of(RunConfig, hidden=True)}
     found = {}
     for word in words:
         name, _, value = word.partition("=")

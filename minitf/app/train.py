@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -103,10 +104,10 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
 
 
 class TrainArguments(NamedTuple):
-    """The configuration of a run, the directory of a run to resume, and whether to print warnings only."""
+    """What the command line of `train` says."""
 
     config: RunConfig
-    resume: Path | None
+    resume: Path | None  # the directory of a run
     quiet: bool
 
 
@@ -175,7 +176,7 @@ def resumed_config(folder: Path, given: dict[str, Any]) -> RunConfig:
     saved = replace(saved, output=folder)
     for flag in (*flags_of(RunConfig), *flags_of(RunConfig, hidden=True)):
         if flag.dest in given and not flag.field.metadata["may_change"]:
-            before, after = flag.value_in(saved), given[flag.dest]
+            before, after = attrgetter(flag.dest)(saved), given[flag.dest]
             if absolute(after) != absolute(before):
                 raise UserError(
                     f"{flag.name} {shown(after)} differs from the run's {shown(before)}, which cannot change; omit "

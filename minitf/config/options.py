@@ -21,9 +21,6 @@ __all__ = ["check_fields", "option", "shown", "to_plain"]
 
 Config = TypeVar("Config")
 
-REQUIRED = MISSING
-"""Default of a required option."""
-
 BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "at_least": (">=", operator.ge),
     "above": (">", operator.gt),
@@ -56,11 +53,6 @@ def option(
 hidden = partial(option, hidden=True)
 
 
-def default_of(config_class: type) -> Any:
-    """Make a field that holds another configuration, by default one with default values."""
-    return field(default_factory=config_class, metadata={"hidden": True})
-
-
 # ---- Validation ----
 
 
@@ -83,8 +75,6 @@ def fits(value: Any, kind: Any) -> bool:
     An int is a float, a bool is neither; floats must be finite and ints fit in 64 bits.
     """
     parts = get_args(kind)
-    if kind is Any:
-        return True
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in parts
     if is_union(kind):

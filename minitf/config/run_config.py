@@ -7,12 +7,12 @@ values are derived from it. The defaults of a run are the paper's base model and
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 import re
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from minitf.config.model import TransformerConfig
-from minitf.config.options import REQUIRED, check_fields, default_of, hidden, option, shown
+from minitf.config.options import check_fields, hidden, option, shown
 from minitf.errors import UserError
 
 MAX_PROCESSES = 1024
@@ -291,8 +291,8 @@ class RunConfig:
         "13a", "tokenization for BLEU, as named by sacrebleu; none: the text is already tokenized", may_change=True
     )
 
-    model: TransformerConfig = default_of(TransformerConfig)
-    optimizer: OptimizerConfig = default_of(OptimizerConfig)
+    model: TransformerConfig = field(default_factory=TransformerConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -369,7 +369,7 @@ class RunConfig:
 class TranslateConfig:
     """A translation; a value of none is taken from the run, unless the help says otherwise."""
 
-    run: Path = option(REQUIRED, "run directory, or a model of another program", positional=True)
+    run: Path = option(MISSING, "run directory, or a model of another program", positional=True)
     more: tuple[Path, ...] = option(
         (), "further runs for an ensemble, which averages the probabilities of all runs", positional=True
     )

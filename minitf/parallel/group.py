@@ -156,7 +156,7 @@ class MpiGroup(Group):
         self._complete(self._world.Ibcast(array.reshape(-1).view(np.uint8)), "a broadcast")
 
     def all_reduce(self, array: Array) -> None:
-        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time.
+        """See `Group`.
 
         MPI leaves the order of the additions to the library. MPICH adds each part of the array on one rank and copies
         the sum, in an order that depends on the number of ranks alone.

@@ -110,7 +110,7 @@ Say = Callable[[str], None]
 
 def say(text: str) -> None:
     """Print a line on standard error; do nothing if it is closed or its reader has gone."""
-    put(f"{coloured(printable(text))}\n")
+    put(f"{printable(text)}\n")
 
 
 def say_warnings(text: str) -> None:
@@ -121,18 +121,6 @@ def say_warnings(text: str) -> None:
 
 def silent(text: str) -> None:
     """Print nothing: `say` of a non-zero rank."""
-
-
-COLOURS = {"error:": 31, "warning:": 33}  # red, yellow: SGR codes of terminals
-
-
-def coloured(text: str) -> str:
-    """Colour the first word of errors and warnings, on a terminal that has colours, unless NO_COLOR is set."""
-    word = text.partition(" ")[0]
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb" or not sys.stderr
-    if word not in COLOURS or plain or not sys.stderr.isatty():
-        return text
-    return f"\x1b[{COLOURS[word]}m{word}\x1b[0m{text[len(word) :]}"
 
 
 def put(text: str) -> None:

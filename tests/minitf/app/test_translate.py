@@ -430,10 +430,3 @@ def test_a_terminal_has_a_prompt_line_editing_and_a_history(tiny_run):
     assert once in answers
     assert twice in answers
     assert seen.count("> |") == 3
-
-
-def test_a_warning_has_a_colour_where_a_terminal_has_it_and_nobody_forbids_it(tiny_run):
-    for environment, expected in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
-        _, seen = on_terminal([], tiny_run / "nowhere", environment=environment.items())
-        assert ("\x1b[31merror:\x1b[0m " in seen) == expected
-        assert ("error: " in seen) != expected
