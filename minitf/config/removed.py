@@ -66,6 +66,8 @@ def without_removed(
 
     Raises: UserError for a value that changes what the model, or the training to be resumed, computes
     """
+    if not isinstance(plain, dict):
+        return plain
     kept = {name: {**value} if isinstance(value, dict) else value for name, value in plain.items()}
     if kept.get("save_every_unit") == "minutes":
         kept |= {"save_every": 1_500, "save_every_unit": "updates"}

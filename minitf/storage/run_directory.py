@@ -224,11 +224,12 @@ def load_config(
     content = read_small_file(path)
     try:
         plain = parse_json(content)
-        if isinstance(plain, dict):
-            plain = without_removed(
-                plain, resuming=resuming, warn=lambda message: warn(f"{path}: {message}"), run=path.parent.absolute()
-            )
-        return from_plain(RunConfig, plain)
+        try:
+            return from_plain(RunConfig, plain)
+        except UserError:  # perhaps of an earlier version
+            run = path.parent.absolute()
+            plain = without_removed(plain, resuming=resuming, warn=lambda text: warn(f"{path}: {text}"), run=run)
+            return from_plain(RunConfig, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
 
