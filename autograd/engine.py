@@ -164,11 +164,9 @@ class Op:
         return tuple([None if edge is None else split(edge) for edge in self._edges])
 
     @property
-    def input_specs(self) -> tuple[ArraySpec | None, ...]:
+    def input_specs(self) -> list[ArraySpec | None]:
         """Shape and dtype of each input to differentiate."""
-        return tuple(
-            [None if e is None else e.output_specs[0] if isinstance(e, Op) else spec_of(e) for e in self._edges]
-        )
+        return [None if e is None else e.output_specs[0] if isinstance(e, Op) else spec_of(e) for e in self._edges]
 
     @property
     def where(self) -> tuple[str, int]:

@@ -74,33 +74,16 @@ def getitem(x: TensorLike, index: Any) -> Tensor:
     return apply(GetItem, x, *arrays, index=tuple(parts))
 
 
-class Take(Op):
-    """y = x[..., indices, ...] along `axis`; of the flattened x for axis=None
-
-    Shapes: x [..., n, ...], indices [...] -> y [..., *indices.shape, ...]
-    """
-
-    reads = "indices"
-    flops = per_output(0, 1)
-
-    @staticmethod
-    def forward(xp, x, indices, *, axis):
-        return xp.take(x, indices, axis=axis)
-
-    @staticmethod
-    def backward(xp, g, y, x, indices, *, axis):
-        if axis is None:
-            return add_elements(xp, g, indices, x.shape), None
-        axis %= x.ndim
-        first = list(range(indices.ndim))
-        g_rows = xp.moveaxis(g, [axis + i for i in first], first)  # [*indices.shape, ...]
-        rows = x.shape[axis], *x.shape[:axis], *x.shape[axis + 1 :]
-        return xp.moveaxis(add_rows(xp, g_rows, indices, rows), 0, axis), None
-
-
 def take(x: TensorLike, indices: TensorLike, axis: int | None = None) -> Tensor:
-    """The elements (axis=None) or slices along `axis` at `indices`, which may repeat and count from the end."""
-    return apply(Take, x, array_of(indices), axis=axis)
+    """The elements (axis=None) or slices along `axis` at `indices`, which may repeat and count from the end.
+
+    Raises: TypeError for indices that are not integers
+    """
+    (x,) = tensors(x=x)
+    places = array_of(indices)
+    if places.dtype.kind not in "iu":
+        raise TypeError(f"take needs integer indices, found {places.dtype}; a mask selects by x[mask]")
+    return x.reshape(-1)[places] if axis is None else x[(*[slice(None)] * (axis % x.ndim), places)]
 
 
 class TakeAlongAxis(Op):

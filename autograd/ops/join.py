@@ -11,6 +11,7 @@ import numpy as np
 
 from autograd.engine import Op, apply
 from autograd.ops.flops import moves_only
+from autograd.ops.shape import expand_dims
 from autograd.tensor import Tensor, TensorLike, TensorOrArray
 
 
@@ -45,28 +46,13 @@ def concatenate(arrays: Sequence[TensorLike], axis: int | None = 0) -> Tensor:
     return apply(Concatenate, *arrays, axis=axis)
 
 
-class Stack(Op):
-    """y = the inputs side by side along a new axis
-
-    Shapes: x_i [...], n of them -> y [..., n, ...]
-    """
-
-    flops = moves_only
-
-    @staticmethod
-    def forward(xp, *arrays, axis):
-        return xp.stack(arrays, axis=axis)
-
-    @staticmethod
-    def backward(xp, g, y, *arrays, axis):
-        pieces = xp.split(g, len(arrays), axis)  # [..., 1, ...] each
-        return tuple([piece.reshape(np.shape(x)) for piece, x in zip(pieces, arrays, strict=True)])
-
-
 def stack(arrays: Sequence[TensorLike], axis: int = 0) -> Tensor:
-    """Join arrays of one shape along a new axis, at the position `axis` of the result."""
+    """Join arrays of one shape along a new axis, at the position `axis` of the result.
+
+    Raises: ValueError for arrays of different shapes
+    """
     _refuse_second_array("stack", axis)
-    return apply(Stack, *arrays, axis=axis)
+    return apply(Concatenate, *[expand_dims(x, axis) for x in arrays], axis=axis)
 
 
 class Split(Op):

@@ -102,40 +102,7 @@ def _(rng):
     return Example(lambda x: x[1:] * x[:-1] + x[0], [draw.uniform(rng, (4, 2))], torch=lambda x: x[1:] * x[:-1] + x[0])
 
 
-def _torch_take(x: Any, indices: np.ndarray, axis: int | None) -> Any:
-    where = torch.tensor(indices, dtype=torch.int64)
-    return torch.take(x, where) if axis is None else x[(*[slice(None)] * (axis % x.ndim), where)]
-
-
-@register("Take", "along an axis")
-def _(rng):
-    shape = draw.shape(rng, min_ndim=1, max_ndim=3)
-    axis = int(rng.integers(-len(shape), len(shape)))
-    where = draw.indices(rng, draw.shape(rng, max_ndim=2), shape[axis], negative=True)
-    return Example(
-        lambda x: ag.take(x, where, axis), [draw.uniform(rng, shape)], torch=lambda x: _torch_take(x, where, axis)
-    )
-
-
-@register("Take", "of the flattened array")
-def _(rng):
-    shape = draw.shape(rng)
-    where = draw.indices(rng, draw.shape(rng, max_ndim=2, min_side=0), math.prod(shape), negative=True)
-    return Example(lambda x: ag.take(x, where), [draw.uniform(rng, shape)], torch=lambda x: _torch_take(x, where, None))
-
-
-@register("Take", "elements that repeat")
-def _(rng):
-    """Eight out of three numbers: rows of one element are added up by a kernel of their own."""
-    where = draw.indices(rng, (8,), 3, negative=True)
-    axis = [None, 0][rng.integers(2)]
-    return Example(
-        lambda x: ag.take(x, where, axis), [draw.uniform(rng, (3,))], lambda x: ag.matmul(np.eye(3)[where], x),
-        lambda x: _torch_take(x, where, axis),
-    )  # fmt: skip
-
-
-@register("Take", "a table of indices, along any axis")
+@register("GetItem", "a table of indices, along any axis")
 def _(rng):
     """All axes of different sizes: each must come back to its place."""
     axis = int(rng.integers(-3, 3))
@@ -146,16 +113,8 @@ def _(rng):
     subscripts = f"{before}n{after},ijn->{before}ij{after}"
     return Example(
         lambda x: ag.take(x, where, axis), [x], lambda x: ag.einsum(subscripts, x, one_hot),
-        lambda x: _torch_take(x, where, axis),
+        lambda x: x[(*[slice(None)] * (axis % 3), torch.tensor(where, dtype=torch.int64))],
     )  # fmt: skip
-
-
-@register("Take", "nothing")
-def _(rng):
-    nothing = np.zeros(0, int)
-    return Example(
-        lambda x: ag.take(x, nothing, 0), [draw.uniform(rng, (3, 2))], torch=lambda x: _torch_take(x, nothing, 0)
-    )
 
 
 @register("TakeAlongAxis", "any axis")
@@ -181,7 +140,7 @@ def _(rng):
     where = draw.indices(rng, (5,), math.prod(shape), negative=True)
     return Example(
         lambda x: ag.take_along_axis(x, where, None), [draw.uniform(rng, shape)], lambda x: ag.take(x, where),
-        lambda x: _torch_take(x, where, None),
+        lambda x: torch.take(x, torch.tensor(where, dtype=torch.int64)),
     )  # fmt: skip
 
 

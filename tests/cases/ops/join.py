@@ -47,16 +47,6 @@ def _(rng):
     )
 
 
-@register("Stack", "any axis")
-def _(rng):
-    shape = draw.shape(rng, max_ndim=3, min_side=0)
-    axis = int(rng.integers(-len(shape) - 1, len(shape) + 1))
-    return Example(
-        lambda *arrays: ag.stack(arrays, axis), [draw.uniform(rng, shape) for _ in range(rng.integers(1, 4))],
-        torch=lambda *arrays: torch.stack(arrays, axis),
-    )  # fmt: skip
-
-
 @register("Split", "equal sections")
 def _(rng):
     shape = list(draw.shape(rng, min_ndim=1, max_ndim=3, min_side=0))
