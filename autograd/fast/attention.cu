@@ -60,38 +60,49 @@ __device__ inline void multiply(T (&c)[32], const T* a, int a_ld, const T* b, in
 }
 
 // d[16 × 8] += a[16 × 16] · b[16 × 8] by a warp.
-__device__ inline void mma(float* d, const unsigned (&a)[4], const unsigned (&b)[2]) {
+__device__ inline void mma(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #ifdef __CUDACC__
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
-    emulated_mma(d, a, b);
+    emulated_mma(d, a, {b0, b1});
 #endif
 }
 
-// Two consecutive elements along k, the first in the lower half: adjacent in memory, or ld apart.
-template <bool APART> __device__ inline unsigned pair(const bf16* from, int ld) {
-    if (!APART) return *(const unsigned*)from;
-    return from[0].bits | unsigned(from[ld].bits) << 16;
+// Four 8 × 8 matrices from shared memory, two neighbouring elements of a row a lane; `from` is where row lane % 8 of
+// matrix lane / 8 begins, at a multiple of 16 bytes.  With TRANSPOSED, a lane gets elements of a column.
+template <bool TRANSPOSED> __device__ inline void load_matrices(unsigned (&x)[4], const bf16* from) {
+#ifdef __CUDACC__
+    const unsigned place = __cvta_generic_to_shared(from);
+    if (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(place) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(place) : "memory");
+#else
+    emulated_ldmatrix(x, from, TRANSPOSED);
+#endif
 }
 
 template <bool A_T, bool B_T, int INNER>
 __device__ inline void multiply(float (&c)[32], const bf16* a, int a_ld, const bf16* b, int b_ld) {
-    const int lane = threadIdx.x % 32, group = lane / 4, in_group = lane % 4;
-    const int row = threadIdx.x / 32 * 16 + group;
     const int a_row = A_T ? 1 : a_ld, a_k = A_T ? a_ld : 1, b_k = B_T ? 1 : b_ld, b_column = B_T ? b_ld : 1;
-#pragma unroll 2
+    // of the four matrices of a, the second and the fourth are 8 rows on; of b, 8 along k
+    const int within = threadIdx.x % 8, second = threadIdx.x / 8 % 2 * 8, third = threadIdx.x / 16 % 2 * 8;
+    a += (threadIdx.x / 32 * 16 + second) * a_row + third * a_k + within * a_ld;
+    b += second * b_k + third * b_column + within * b_ld;
+#pragma unroll 1
     for (int k = 0; k < INNER; k += 16) {
-        const bf16* from = a + row * a_row + (k + 2 * in_group) * a_k;
-        const unsigned x[4] = {pair<A_T>(from, a_ld), pair<A_T>(from + 8 * a_row, a_ld),
-                               pair<A_T>(from + 8 * a_k, a_ld), pair<A_T>(from + 8 * a_row + 8 * a_k, a_ld)};
+        unsigned x[4], y[4];  // y: of two times 8 columns
+        load_matrices<A_T>(x, a + k * a_k);
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-            const bf16* with = b + (k + 2 * in_group) * b_k + (8 * j + group) * b_column;
-            const unsigned y[2] = {pair<!B_T>(with, b_ld), pair<!B_T>(with + 8 * b_k, b_ld)};
-            mma(c + 4 * j, x, y);
+        for (int j = 0; j < 8; j += 2) {
+            load_matrices<!B_T>(y, b + k * b_k + 8 * j * b_column);
+            mma(c + 4 * j, x, y[0], y[1]);
+            mma(c + 4 * j + 4, x, y[2], y[3]);
         }
     }
 }
@@ -116,6 +127,13 @@ __device__ inline void load_tile(T* tile, const T* from, i64 row_stride, int row
     }
 }
 
+// Two elements of a row that a thread holds: of bf16, neighbours, in one store of 4 bytes.
+template <class T> __device__ inline void store_pair(T* row, int first, int second, T x, T y) {
+    alignas(4) const T pair[2] = {x, y};
+    if (sizeof(T) == 2) *(unsigned*)(row + first) = *(const unsigned*)pair;
+    else row[first] = x, row[second] = y;
+}
+
 // Rows × columns of a product held in registers, times `factor(row)`.
 template <class T, int CHUNKS, class Factor>
 __device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, const Wide<T> (&c)[CHUNKS][32],
@@ -123,9 +141,17 @@ __device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, 
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; chunk++)
 #pragma unroll
-        for (int i = 0; i < 32; i++) {
+        for (int i = 0; i < 32; i += 2) {  // two elements of a row; of bf16, neighbours, which are one store
             const int row = Owned<T>::row(i), column = chunk * TILE + Owned<T>::column(i);
-            if (row < rows && column < columns) to[row * row_stride + column] = T(c[chunk][i] * factor(row));
+            const int other = chunk * TILE + Owned<T>::column(i + 1);
+            if (row >= rows) continue;
+            T* place = to + row * row_stride;
+            const T x = T(c[chunk][i] * factor(row)), y = T(c[chunk][i + 1] * factor(row));
+            if (other < columns && (u64)(place + column) % (2 * sizeof(T)) == 0) store_pair(place, column, other, x, y);
+            else {
+                if (column < columns) place[column] = x;
+                if (other < columns) place[other] = y;
+            }
         }
 }
 
@@ -299,9 +325,11 @@ __device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, 
         for (int lane = 1; one_tile && lane < Owned<T>::LANES; lane *= 2)
             delta[r] += __shfl_xor_sync(0xffffffffu, delta[r], lane);
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        tiles.g_scores[Owned<T>::row(i) * P_LD + Owned<T>::column(i)] =
-            T(c[i] * (g[i] - delta[Owned<T>::slot(i)]) * scale);
+    for (int i = 0; i < 32; i += 2) {
+        const W sum = delta[Owned<T>::slot(i)];
+        store_pair(tiles.g_scores + Owned<T>::row(i) * P_LD, Owned<T>::column(i), Owned<T>::column(i + 1),
+                   T(c[i] * (g[i] - sum) * scale), T(c[i + 1] * (g[i + 1] - sum) * scale));
+    }
     __syncthreads();
 }
 

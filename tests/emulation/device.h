@@ -46,6 +46,7 @@ struct Warp {
     int size = 0;
     double number[32];
     unsigned a[32][4], b[32][2];
+    const unsigned short* rows[32];
 };
 
 struct Fiber {
@@ -189,8 +190,24 @@ template <class W> inline W __shfl_up_sync(unsigned, W x, unsigned by, int = 32)
     return emulated_shuffle(x, [by](int lane) { return lane < int(by) ? lane : lane - int(by); });
 }
 
+// ldmatrix.x4: each lane has the address of a row of one of four 8 × 8 matrices, and gets two elements of each.
+inline void emulated_ldmatrix(unsigned (&x)[4], const void* from, bool transposed) {
+    emulator::Warp& warp = emulator::my_warp();
+    const int lane = emulator::current->index % 32, row = lane / 4, column = lane % 4 * 2;
+    if ((size_t)from % 16) emulator::fault = "ldmatrix of a row that is not at a multiple of 16 bytes";
+    warp.rows[lane] = (const unsigned short*)from;
+    emulator::wait_for_warp();
+    for (int m = 0; m < 4; m++) {
+        const unsigned short* const* rows = warp.rows + 8 * m;
+        const unsigned short low = transposed ? rows[column][row] : rows[row][column];
+        const unsigned short high = transposed ? rows[column + 1][row] : rows[row][column + 1];
+        x[m] = low | unsigned(high) << 16;
+    }
+    emulator::wait_for_warp();
+}
+
 // mma.sync.m16n8k16 for bf16: each lane holds parts of a [16 × 16], b [16 × 8] and d [16 × 8].
-inline void emulated_mma(float* d, const unsigned (&a)[4], const unsigned (&b)[2]) {
+inline void emulated_mma(float* d, const unsigned (&a)[4], const unsigned (&&b)[2]) {
     emulator::Warp& warp = emulator::my_warp();
     const int lane = emulator::current->index % 32;
     std::memcpy(warp.a[lane], a, sizeof a);
