@@ -16,7 +16,6 @@ from autograd.gradcheck.factors import (
     factor_beside_decay,
     factor_of_values,
     own_factors,
-    some_elements,
     term_of_values,
     two_factors,
 )
@@ -190,8 +189,8 @@ def zeros(e: Evidence) -> Iterator[Guess]:
     yield Guess(text, e.numerical, ~zero)
 
 
-def one_place(e: Evidence) -> Iterator[Guess]:
-    """Only the derivatives at one index of an axis are wrong."""
+def some_places(e: Evidence) -> Iterator[Guess]:
+    """Only the derivatives at one index of an axis are wrong, or those of one number by some elements."""
     shape = e.output_shape + e.input_shape
     for axis, size in enumerate(shape):
         for place in range(size) if size > 2 else ():
@@ -203,6 +202,12 @@ def one_place(e: Evidence) -> Iterator[Guess]:
                 e.numerical,
                 others,
             )
+    wrong = (abs(e.off) > 1e-3 * abs(e.off).max(initial=0)).any(axis=0)
+    if len(e.analytic) == 1 and not wrong.all():
+        yield Guess(
+            f"only the derivatives by the elements {listed(wrong)} of the input are wrong: the mistake is in a term or "
+            "a factor that only these have"
+        )
 
 
 # ---- Right values in the wrong places, or not added up ----
@@ -403,6 +408,5 @@ PATTERNS: tuple[Callable[[Evidence], Iterator[Guess]], ...] = (  # the most spec
     two_factors,
     own_factors,
     leaks,
-    one_place,
-    some_elements,
+    some_places,
 )

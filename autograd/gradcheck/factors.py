@@ -71,16 +71,6 @@ def own_factors(e: Evidence) -> Iterator[Guess]:
                 yield Guess(f"the derivatives {text}")
 
 
-def some_elements(e: Evidence) -> Iterator[Guess]:
-    """The derivatives of one number by some elements are right."""
-    wrong = (abs(e.off) > 1e-3 * abs(e.off).max(initial=0)).any(axis=0)
-    if len(e.analytic) == 1 and not wrong.all():
-        yield Guess(
-            f"only the derivatives by the elements {listed(wrong)} of the input are wrong, those by all others are "
-            "right: the mistake is in a term or a factor that only these have"
-        )
-
-
 def _causes_of_ratio(ratio: float, e: Evidence) -> list[str]:
     """Explanations of a factor by the sizes of axes: means and sums, their counts, and the scale 1/√d of attention."""
     sizes = list(_sizes(e))

@@ -160,46 +160,36 @@ class CheckedFunction:
         try:
             outputs = self.func(*self.arguments)
         except Exception as error:
-            hint = "" if self.output_shapes else self._hint(str(error))
-            if hint:
-                raise TypeError(hint) from error
+            if not self.output_shapes:  # in the first call
+                error.add_note(self._hint(str(error)))
             raise
         self.several = isinstance(outputs, (tuple, list))
         outputs = tuple(outputs) if self.several else (outputs,)
         for j, y in enumerate(outputs):
             if not isinstance(y, Tensor):
                 raise TypeError(
-                    f"output {j} of the function is a {type(y).__name__}; return a Tensor or a tuple of Tensors"
-                    + self._hint(str(type(y)), "\n")
+                    f"output {j} of the function is a {type(y).__name__}; return a Tensor or a tuple of Tensors\n"
+                    + self._hint(str(type(y)))
                 )
         return outputs
 
-    def _hint(self, symptom: str, start: str = "") -> str:
-        """Return the wrapper for a function of NumPy's arrays or of PyTorch's tensors; "" for any other function."""
+    def _hint(self, symptom: str) -> str:
+        """Return the wrapper for a function of PyTorch's tensors, of float32 numbers, or of NumPy's arrays."""
         if "must be Tensor, not" in symptom or "<class 'torch." in symptom:
             return (
-                f"{start}the function computes with PyTorch's tensors, and here it got one of autograd's: check "
+                "the function computes with PyTorch's tensors, and here it got one of autograd's: check "
                 "autograd.gradcheck.from_torch(function)"
             )
         if not self.narrow and re.search("float32|'float'|float64|double", symptom, re.IGNORECASE):
             return (
-                f"{start}the function refuses float64: {symptom}\nif its library computes in float32 alone, check it "
-                'with precision="float32"; otherwise let a wrapper convert what it takes and returns (x.astype(...))'
+                "the function seems to refuse float64: if its library computes in float32 alone, check it with "
+                'precision="float32"; otherwise let a wrapper convert what it takes and returns (x.astype(...))'
             )
-        arrays = [x.numpy().copy() if isinstance(x, Tensor) else x for x in self.arguments]
-        try:
-            with np.errstate(all="ignore"):
-                outputs = self.func(*arrays)
-        except Exception:  # whatever it computes with, it is not arrays
-            return ""
-        outputs = outputs if isinstance(outputs, (tuple, list)) and outputs else (outputs,)
-        if not all(isinstance(y, (np.ndarray, np.generic, float)) or hasattr(y, "__array__") for y in outputs):
-            return ""
         return (
-            f"{start}the function computes with NumPy arrays, so that no graph is recorded and there is no backward "
-            "pass to check: check autograd.gradcheck.from_vjp(function, vjp), where vjp(g, *inputs) returns the "
-            "gradient of (g * function(*inputs)).sum() by each input; or compute with the functions of autograd "
-            "(autograd.exp for np.exp) on Tensors"
+            "if the function computes with NumPy arrays, no graph is recorded and there is no backward pass to check: "
+            "check autograd.gradcheck.from_vjp(function, vjp), where vjp(g, *inputs) returns the gradient of "
+            "(g * function(*inputs)).sum() by each input; or compute with the functions of autograd on Tensors "
+            "(autograd.exp for np.exp)"
         )
 
     def select_outputs(self, outputs: Sequence[Tensor]) -> None:
