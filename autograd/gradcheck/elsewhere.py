@@ -7,6 +7,7 @@ function may refuse what nobody gave it, by any error in its forward or backward
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ UNREACHED = (
 HALF_ZERO = "the inputs, about half of them 0"
 LARGE = (70, 1100)  # elements to grow to: beyond a row of 64, beyond a block of 1,024, no multiple of either
 MOST = 2_000_000  # elements of an output to grow to
+ALONE = 8  # of increasing integers, the most that are changed alone
 PAIRS = 3  # the most pairs of inputs that are given one array
 
 
@@ -374,21 +376,28 @@ class OtherInputs:
                     self._try({k: other}, what, expected, only_used=not is_mask)
 
     def _are_offsets(self, k: int, x: Array) -> bool:
-        """Whether the last of increasing integers changes more than the output at its place, as np.add.reduceat's."""
+        """Whether one of increasing integers changes more than the output at its place, as np.add.reduceat's do."""
+
+        def outputs(integers: Array, sign: int) -> list[Array]:
+            changed = {j: sign * self.given[j] for j in self.function.positions}  # a maximum may not show the change
+            with no_grad():
+                found = self.function.func(*self._arguments({**changed, k: integers}))
+            found = found if isinstance(found, (tuple, list)) else (found,)
+            return [found[j].numpy() for j in self.function.outputs]
+
         if x.ndim != 1 or not (np.diff(x) > 0).all():
             return False
-        here = self.function
-        with no_grad():
+        for place, sign in itertools.product(range(1, min(len(x), ALONE)), (1, -1)):
             try:
-                outputs = here.func(*self._arguments({k: np.append(x[:-1], x[:1])}))
-                outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-                pairs = [(outputs[j].numpy(), y) for j, y in zip(here.outputs, here.split(here.middle), strict=True)]
-                return any(
-                    (np.moveaxis(after, axis, 0)[:-1] != np.moveaxis(before, axis, 0)[:-1]).any()
-                    for after, before in pairs for axis, size in enumerate(before.shape) if size == x.size
-                )  # fmt: skip
+                repeated = np.where(np.arange(len(x)) == place, x[0], x)
+                pairs = [*zip(outputs(x, sign), outputs(repeated, sign), strict=True)]
             except Exception:  # it refuses integers in this order
                 return True
+            for before, after in pairs:
+                for axis in [axis for axis, size in enumerate(before.shape) if size == len(x)]:
+                    if before.shape == after.shape and np.delete(before != after, place, axis).any():
+                        return True
+        return False
 
     def _to_the_ends(self, x: Array, n: int) -> Array:
         """Indices of n elements that hold the last and the first, without repetition and in order if x is so."""
