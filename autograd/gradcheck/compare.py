@@ -13,7 +13,8 @@ import numpy as np
 from autograd.gradcheck.elsewhere import Allowed, check_elsewhere
 from autograd.gradcheck.function import CheckedFunction
 from autograd.gradcheck.jacobians import Comparison
-from autograd.gradcheck.numerical import Reference, measure_rounding
+from autograd.gradcheck.line import measure_rounding
+from autograd.gradcheck.numerical import Reference
 from autograd.gradcheck.variations import (
     check_float32,
     check_frozen,

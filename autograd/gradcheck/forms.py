@@ -14,7 +14,8 @@ from autograd.gradcheck.compare import Options, gradient_error
 from autograd.gradcheck.diagnosis import likely_cause
 from autograd.gradcheck.evidence import Evidence
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
-from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope
+from autograd.gradcheck.line import Line, size_of
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, slope
 
 Array = np.ndarray
 Function = Callable[..., Any]

@@ -10,7 +10,8 @@ import numpy as np
 from autograd.gradcheck.diagnosis import likely_cause
 from autograd.gradcheck.evidence import Evidence
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning
-from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, Reference, narrow_down, quick_slope, size_of, slope
+from autograd.gradcheck.line import Line, narrow_down, size_of
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Reference, quick_slope, slope
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -132,8 +133,8 @@ class Comparison:
 
         def badness(part: Array) -> float:
             along = Line.along(function, part, self.weights)
-            found, suits = quick_slope(along)
-            return float(abs(flat @ part - (found if suits.all() else slope(along, found)).value).item())
+            found = quick_slope(along)
+            return float(abs(flat @ part - (slope(along, found) if found.kink.any() else found).value).item())
 
         _, worst = function.element_at(narrow_down(line.direction, badness))
         places = np.unique([worst, *self.rng.permutation(gradient.size)[:SAMPLE]])

@@ -19,7 +19,7 @@ from autograd.gradcheck.function import (
     NondifferentiableError,
     arrange,
 )
-from autograd.gradcheck.numerical import size_of
+from autograd.gradcheck.line import size_of
 from autograd.tensor import Tensor
 
 Array = np.ndarray
