@@ -41,7 +41,7 @@ GROUPS = {
     },
     "Learn, and shell completion": {
         "learn": ("additions.course", "exercises: write backward passes and have them checked, find bugs"),
-        "completion": ("completion.main", "print a completion script for bash and zsh"),
+        "completion": ("list_presets.completion", "print a completion script for bash and zsh"),
     },
 }
 """The commands, grouped by purpose, each with its description and its function, in a module of this package, or the
