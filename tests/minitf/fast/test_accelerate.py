@@ -50,6 +50,8 @@ class Parts:
         init = Initializer(1, self.dtype)
         if issubclass(self.plain, FeedForward):
             module = FeedForward(**self.config.feed_forward, init=init)
+        elif issubclass(self.plain, transformer.MultiHeadAttention):
+            module = self.plain(**self.config.attention, init=init)
         elif issubclass(self.plain, Transformer):
             module = self.plain(self.config, 1, self.dtype)
         else:
