@@ -159,13 +159,13 @@ class TransformerConfig:
         return self.layers if self.decoder_layers is None else self.decoder_layers
 
     @property
-    def attention(self) -> dict[str, Any]:
+    def attention_arguments(self) -> dict[str, Any]:
         """The arguments of a layer's `MultiHeadAttention`."""
         widths = {"d_model": self.d_model, "heads": self.heads, "d_k": self.head_d_k, "d_v": self.head_d_v}
         return {**widths, "dropout": self.attention_dropout, "bias": self.attention_bias, "gain": self.attention_gain}
 
     @property
-    def feed_forward(self) -> dict[str, Any]:
+    def feed_forward_arguments(self) -> dict[str, Any]:
         """The arguments of a layer's `FeedForward`."""
         settings = {"activation": self.activation, "dropout": self.activation_dropout}
         return {"d_model": self.d_model, "d_ff": self.d_ff, **settings}

@@ -151,9 +151,9 @@ class EncoderLayer(Module):
     """Self-attention, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        self.self_attention = MultiHeadAttention(**config.attention, init=init)
+        self.self_attention = MultiHeadAttention(**config.attention_arguments, init=init)
         self.self_attention_residual = Residual(config, init)
-        self.feed_forward = FeedForward(**config.feed_forward, init=init)
+        self.feed_forward = FeedForward(**config.feed_forward_arguments, init=init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
@@ -166,11 +166,11 @@ class DecoderLayer(Module):
     """Causal self-attention, attention to the source, then feed-forward."""
 
     def __init__(self, config: TransformerConfig, init: Initializer = PROCESS):
-        self.self_attention = MultiHeadAttention(**config.attention, init=init)
+        self.self_attention = MultiHeadAttention(**config.attention_arguments, init=init)
         self.self_attention_residual = Residual(config, init)
-        self.cross_attention = MultiHeadAttention(**config.attention, init=init)
+        self.cross_attention = MultiHeadAttention(**config.attention_arguments, init=init)
         self.cross_attention_residual = Residual(config, init)
-        self.feed_forward = FeedForward(**config.feed_forward, init=init)
+        self.feed_forward = FeedForward(**config.feed_forward_arguments, init=init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, cache: Cache | None = None) -> Tensor:

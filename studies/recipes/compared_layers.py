@@ -14,7 +14,7 @@ from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.fast.classes import recast
 from minitf.model.layers import Linear, Module, variants
-from minitf.model.parameters import Initializer
+from minitf.model.parameters import Initializer, Parameter
 from minitf.model.transformer import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Residual
 from studies.ops import additive_attention, gru, local_attention
 
@@ -96,9 +96,7 @@ class UnscaledAttention(MultiHeadAttention):
 class AdditiveAttention(MultiHeadAttention):
     """softmax(w tanh(q + k)) v"""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
-        self.score = init.glorot_uniform(config.heads, config.head_d_k)
+    score: Parameter  # [H, K]
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Array | None, is_causal: bool = False) -> Tensor:
         return additive_attention(q, k, v, self.score, mask, is_causal=is_causal, dropout=self.dropout_now)
@@ -124,7 +122,31 @@ class LocalAttention(MultiHeadAttention):
         )  # fmt: skip
 
 
-class LocalEncoderLayer(EncoderLayer):
+class OtherEncoderLayer(EncoderLayer):
+    """An encoder layer with the attention that the configuration asks for."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.self_attention = _with_attention(self.self_attention, config, init)
+
+
+class OtherDecoderLayer(DecoderLayer):
+    """A decoder layer with the attention that the configuration asks for."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.self_attention = _with_attention(self.self_attention, config, init)
+        self.cross_attention = _with_attention(self.cross_attention, config, init)
+
+
+def _with_attention(attention: MultiHeadAttention, config: TransformerConfig, init: Initializer) -> MultiHeadAttention:
+    found: MultiHeadAttention = recast(attention, _attentions.get(config.attention, MultiHeadAttention))
+    if isinstance(found, AdditiveAttention):
+        found.score = init.glorot_uniform(config.heads, config.head_d_k)
+    return found
+
+
+class LocalEncoderLayer(OtherEncoderLayer):
     """An encoder layer whose self-attention is restricted to a neighbourhood."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
@@ -132,7 +154,7 @@ class LocalEncoderLayer(EncoderLayer):
         self.self_attention = recast(self.self_attention, LocalAttention).configure(config)
 
 
-class LocalDecoderLayer(DecoderLayer):
+class LocalDecoderLayer(OtherDecoderLayer):
     """A decoder layer whose self-attention is restricted to a neighbourhood."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
@@ -146,7 +168,7 @@ class MixingEncoderLayer(EncoderLayer):
     def __init__(self, config: TransformerConfig, init: Initializer):
         self.mixing = _mixing(config, init)
         self.self_attention_residual = Residual(config, init)
-        self.feed_forward = FeedForward(**config.feed_forward, init=init)
+        self.feed_forward = FeedForward(**config.feed_forward_arguments, init=init)
         self.feed_forward_residual = Residual(config, init)
 
     def __call__(self, x: Tensor, mask: Array) -> Tensor:
@@ -164,9 +186,16 @@ def _mixing(config: TransformerConfig, init: Initializer) -> Mixing:
 
 _mixings = dict.fromkeys(("recurrent", "convolutional", "separable-convolutional"), MixingEncoderLayer)
 _attentions = {"dot-product": UnscaledAttention, "additive": AdditiveAttention}
-variants.setdefault(MultiHeadAttention, {})["attention"] = dict(_attentions)
-variants.setdefault(EncoderLayer, {})["mixing"] = {"restricted": LocalEncoderLayer, **_mixings}
-variants.setdefault(DecoderLayer, {})["mixing"] = {"restricted": LocalDecoderLayer}
+variants |= {
+    EncoderLayer: {
+        "mixing": {"restricted": LocalEncoderLayer, **_mixings},
+        "attention": dict.fromkeys(_attentions, OtherEncoderLayer),
+    },
+    DecoderLayer: {
+        "mixing": {"restricted": LocalDecoderLayer},
+        "attention": dict.fromkeys(_attentions, OtherDecoderLayer),
+    },
+}
 
 DEFAULTS = {"attention": "scaled-dot-product", "mixing": "self-attention", "neighbourhood": 32, "kernel_width": 3}
 """The paper's layers, r of restricted self-attention (section 4), and k of convolutions (Table 1)."""

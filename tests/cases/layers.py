@@ -71,7 +71,7 @@ def _feed_forward(activation: str) -> Callable[[Rng], Example]:
 
 def _attention(kind: str) -> Callable[[Rng], Example]:
     def draw(rng: Rng) -> Example:
-        module = MultiHeadAttention(**replace(CONFIG, d_k=3, d_v=1).attention, init=initializer(rng))
+        module = MultiHeadAttention(**replace(CONFIG, d_k=3, d_v=1).attention_arguments, init=initializer(rng))
         mask = padding_mask(sentences(rng, 3))
         if kind == "cross":  # queries of one sequence, keys and values of another
             return example_of(module, lambda x, m: module(x, m, m, mask), [features(rng, 2), features(rng, 3)], rng)

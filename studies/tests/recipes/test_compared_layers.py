@@ -7,7 +7,7 @@ from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import EncoderLayer
+from minitf.model.transformer import EncoderLayer, MultiHeadAttention
 from minitf.translation.forced_decoding import attention_weights
 from studies.tests.load_recipes import load_recipe
 from tests.helpers.small_model import model_with
@@ -88,3 +88,12 @@ def test_an_encoder_without_attention_has_no_weights_to_show():
     compared_layers.choose(mixing="recurrent")
     with pytest.raises(UserError, match="this model has other layers than minitf's, and no attention weights to show"):
         attention_weights(model_with({}), np.array([[5, 3]]), np.array([[2, 5]]))
+
+
+@pytest.mark.parametrize(("attention", "name"), [("dot-product", "Unscaled"), ("additive", "Additive")])
+def test_every_attention_of_a_model_is_the_one_chosen(attention, name):
+    compared_layers.choose(attention=attention)
+    model = model_with({})
+    kinds = {type(each).__name__ for each in model.modules() if isinstance(each, MultiHeadAttention)}
+    assert kinds == {f"{name}Attention"}
+    assert model(np.array([[5, 3]]), np.array([[2, 5]])).shape == (1, 2, 17)

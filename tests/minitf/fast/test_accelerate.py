@@ -49,9 +49,9 @@ class Parts:
     def build(self):
         init = Initializer(1, self.dtype)
         if issubclass(self.plain, FeedForward):
-            module = FeedForward(**self.config.feed_forward, init=init)
+            module = FeedForward(**self.config.feed_forward_arguments, init=init)
         elif issubclass(self.plain, transformer.MultiHeadAttention):
-            module = self.plain(**self.config.attention, init=init)
+            module = self.plain(**self.config.attention_arguments, init=init)
         elif issubclass(self.plain, Transformer):
             module = self.plain(self.config, 1, self.dtype)
         else:
