@@ -487,14 +487,13 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
     else:
         g_inputs = call_backward(node, g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
-        g = g_inputs[i]
-        if type(g) is not ndarray and spec is not None:
-            g = g() if callable(g) else g
-            if isinstance(g, np.generic) or (g is not None and not hasattr(g, "dtype")):  # a scalar, as NumPy's sums
-                g = node.backend.asarray(g)
-        if spec is None or g is None:  # no gradient, or 0
+        g = None if spec is None else g_inputs[i]
+        g = g() if callable(g) else g
+        if g is None or spec is None:  # 0, or not wanted
             g_inputs[i] = None
             continue
+        if type(g) is not ndarray and (isinstance(g, np.generic) or not hasattr(g, "dtype")):  # a scalar, as of sums
+            g = node.backend.asarray(g)
         shape, dtype = spec
         if g.shape != shape:
             if node.broadcasts:
