@@ -104,7 +104,7 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
 
 
 class TrainArguments(NamedTuple):
-    """What the command line of `train` says."""
+    """Values on the command line of `train`."""
 
     config: RunConfig
     resume: Path | None  # the directory of a run
