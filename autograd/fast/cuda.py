@@ -181,7 +181,7 @@ class Cuda(GpuBackend):
 
     def _load(self, name: str) -> Any:
         """The source includes no headers, so parsing all of it for each kernel costs little."""
-        with self.device:
+        with cupy.cuda.Device(self.index):  # of this thread
             module = cupy.RawModule(code=cuda_source.source(), options=("-std=c++17",), name_expressions=[name])
             return module.get_function(name)
 
