@@ -108,7 +108,7 @@ def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: C
         return
     pace_s = (state.elapsed_s - since_s) / (state.step - since_step)
     planned = state.step + int(SPARE * clock.steps_left(max(pace_s, 1e-9)))
-    if 4 * PLANNED_AT <= planned < config.max_steps:  # fewer have no time for a warm-up and a decay
+    if 2 * PLANNED_AT <= planned < config.max_steps:  # fewer have no time for a warm-up and a decay
         state.planned_steps = planned
         say(
             f"the learning rate fits {config.max_minutes:g} minutes: it rises for "

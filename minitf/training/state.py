@@ -266,11 +266,12 @@ def last_step(config: RunConfig, state: TrainState) -> int:
 def schedule(config: RunConfig, state: TrainState) -> OptimizerConfig:
     """The schedule of the learning rate: the configuration's, or the one that fits the planned steps.
 
-    Then a tenth of the steps warms up, if that is less than the configuration has, and the rate falls to 0 at the last.
+    Then a tenth of the steps warms up, of few steps up to half, but no more than the configuration has; and the rate
+    falls to 0 at the last.
     """
     if not state.planned_steps:
         return config.optimizer
-    warmup = max(state.planned_steps // 10, 2 * PLANNED_AT)
+    warmup = min(max(state.planned_steps // 10, 2 * PLANNED_AT), state.planned_steps // 2)
     return replace(
         config.optimizer, warmup_steps=min(config.optimizer.warmup_steps, warmup), decay_steps=state.planned_steps
     )

@@ -71,7 +71,7 @@ def test_the_schedule_fits_the_minutes_also_of_a_run_that_is_resumed(run, monkey
     assert "start a run with more --max-minutes" in again.said[0]
 
 
-@pytest.mark.parametrize(("left", "minutes"), [(300, 9.0), (10_000, 9.0), (1_000, None)])
+@pytest.mark.parametrize(("left", "minutes"), [(100, 9.0), (10_000, 9.0), (1_000, None)])
 def test_a_schedule_that_need_not_fit_or_cannot_stays(run, monkeypatch, left, minutes):
     monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: float(left))
     config = replace(run.config, max_steps=5_000, max_minutes=minutes)

@@ -20,6 +20,7 @@ from minitf.training.state import (
     perplexity,
     record_checkpoint,
     record_validation,
+    schedule,
     validation_is_due,
 )
 from tests.helpers.batches import batch_of
@@ -267,3 +268,11 @@ def test_a_shared_clock_shows_what_it_follows():
     assert (clock.elapsed_s, clock.is_up) == (119.0, False)
     clock.follow(120.0)
     assert clock.is_up
+
+
+@pytest.mark.parametrize(("planned", "warmup"), [(200, 100), (480, 200), (5_000, 500), (90_000, 4_000)])
+def test_a_planned_schedule_warms_up_for_a_tenth_and_falls_to_0(planned, warmup):
+    config = RunConfig()
+    assert schedule(config, TrainState()) == config.optimizer
+    found = schedule(config, TrainState(planned_steps=planned))
+    assert found == replace(config.optimizer, warmup_steps=warmup, decay_steps=planned)
