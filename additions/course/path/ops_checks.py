@@ -283,7 +283,7 @@ LOSS_MISTAKES = [
     ("rows that do not count have a gradient", "xp.where(counted[:, None], g_rows * g_logits, 0)", "g_rows * g_logits",
      "logits = xp.where(counted[:, None], logits, 0)", "logits = logits"),
     ("the incoming gradient, g, is not a factor", "g_rows * g_logits", "g_logits"),
-    ("it is the mean of the rows that count; it is to be their sum", "reduced(loss, counted, reduction)", "(loss.sum() / counted.sum())"),
+    ("it is the mean of the rows that count; it is to be their sum", "reduced(each, counted, reduction)", "(each.sum() / counted.sum())"),
     ("rows that do not count are in the sum", "xp.where(counted, loss, 0)", "loss", "xp.where(counted, targets, 0)", "targets"),
     ("its sign is the wrong way round: probabilities are below 1, so -log is above 0", "loss = nll\n", "loss = -nll\n"),
     ("it is the probability of the target, not its logarithm", "loss = nll\n", "loss = -xp.exp(-nll)\n"),
