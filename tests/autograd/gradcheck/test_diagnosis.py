@@ -174,6 +174,12 @@ def test_factors_terms_and_masks(function, vjp, said):
     assert said in text.partition("likely cause: ")[2], text
 
 
+def test_masks_without_a_scale_and_flat_functions():
+    relu = from_vjp(lambda x: np.maximum(x, 0), lambda g, x: g)
+    assert message(relu, X, options=CENTRAL).endswith("is forgotten in backward")
+    assert "does not depend on this input here" in message(from_vjp(lambda x: x - x, lambda g, x: g), X)
+
+
 def correlate(x, w, padding=0, stride=1):
     """y[b, t, u] = Σ w[i, j] · x[b, t · stride + i, u · stride + j], of padded images and one kernel."""
     x = np.pad(x, ((0, 0), (padding, padding), (padding, padding)))
