@@ -3,6 +3,9 @@
 Modules of ours are compiled once more, with the learner's names in the place of their own: a class of ours then derives
 from the learner's `Module`, and calls the learner's `apply`, as if it had been written on it. Ops that are still ours
 run on the learner's engine, which their plain form allows.
+
+So the Transformer is written once: `given/model.py` has statements, signatures and constructors alone, with none of the
+options of a configuration, and is not ours with lines left out, since the parts of ours have these options.
 """
 
 from __future__ import annotations
