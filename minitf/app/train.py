@@ -28,6 +28,7 @@ from minitf.app.command_line import (
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
+from minitf.config.removed import REMOVED_PRESETS
 from minitf.config.run_config import parse_devices
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
@@ -160,6 +161,8 @@ def changeable() -> list[str]:
 
 
 def _preset(name: str) -> RunConfig:
+    if name in REMOVED_PRESETS:
+        raise UserError(f"preset={shown(name)} was removed; give {REMOVED_PRESETS[name]}")
     if name not in NAMED:
         few = ", ".join(PRESETS)
         raise UserError(

@@ -52,8 +52,20 @@ REMOVED_FLAGS = {
     "--checkpoint": "load one checkpoint in Python: Translator.load(run, checkpoint=STEP)",
     "--beta": "set it in the run: minitf train --set beta=0",
     "--resumable": "copy the whole directory of the run",
+    **{
+        f"--parsing.{name}": f"give --{name} to minitf parse prepare"
+        for name in ("trees", "valid-trees", "test-trees", "tags", "form")
+    },
 }
 """Flags that earlier versions had, each with what to do."""
+REMOVED_PRESETS = {
+    "base-pre-norm": "--preset base --model.norm pre",
+    "base-concatenated-sinusoids": "--preset base --set model.positions=sinusoidal-concatenated",
+    "base-attention-dropout": "--preset base --set model.attention_dropout=0.1",
+    "base-relu-dropout": "--preset base --set model.activation_dropout=0.1",
+    "tensor2tensor-1.0.3": "--preset base --set model.positions=sinusoidal-concatenated",
+}
+"""Presets that earlier versions had, each with what to give in its place."""
 
 
 def without_removed(

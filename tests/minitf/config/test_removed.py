@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from minitf.app.train import read_train_args
 from minitf.config import PRESETS
 from minitf.config.options import to_plain
-from minitf.config.removed import REMOVED, without_removed
+from minitf.config.removed import REMOVED, REMOVED_PRESETS, without_removed
 from minitf.errors import UserError
 from minitf.storage.run_directory import load_config
 
@@ -68,3 +69,15 @@ def test_nothing_is_changed_in_place():
     plain = {"graphs": 3, "model": {"layers": 2}}
     assert without_removed(plain, resuming=True, warn=print) == {"model": {"layers": 2}}
     assert plain == {"graphs": 3, "model": {"layers": 2}}
+
+
+@pytest.mark.parametrize("name", REMOVED_PRESETS)
+def test_what_stands_for_a_removed_preset_can_be_given(name):
+    with pytest.raises(UserError, match="was removed; give --preset base"):
+        read_train_args(["--preset", name])
+    assert read_train_args(REMOVED_PRESETS[name].split()).config.preset == "base"
+
+
+def test_flags_of_parsing_are_told():
+    with pytest.raises(UserError, match=r"--parsing\.trees was removed; give --trees to minitf parse prepare"):
+        read_train_args(["--parsing.trees", "x"])
