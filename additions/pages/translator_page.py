@@ -20,7 +20,7 @@ import numpy as np
 
 from additions.pages.page import page
 from additions.pages.segmentation import rules_of
-from autograd.fast.low_precision.int8 import quantise
+from autograd.fast.int8 import quantise
 from minitf.data.prepared import PreparedCorpus, is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.lines import search_of

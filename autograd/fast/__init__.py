@@ -5,9 +5,8 @@ Nothing in `autograd` outside this package needs it: `install` enters the implem
 
 from autograd import backend
 from autograd.engine import implementations
-from autograd.fast import numpy_layers, numpy_products, numpy_search, ops  # noqa: F401 (they fill the table)
+from autograd.fast import int8, numpy_layers, numpy_products, numpy_search, ops  # noqa: F401 (they fill the table)
 from autograd.fast.choices import make_gpu_backend, set_kernels, set_precision
-from autograd.fast.low_precision import int8  # noqa: F401 (as above)
 from autograd.fast.memory import keep_freed_memory, return_freed_memory
 from autograd.fast.recomputed import recompute_large_outputs
 from autograd.fast.table import cpu_kernels, kernels_of, kernels_on

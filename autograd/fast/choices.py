@@ -25,8 +25,7 @@ def set_kernels(name: str) -> None:
                 "switches off; unset it, or choose kernels=numpy"
             )
         try:
-            from autograd.fast import compiled  # noqa: F401 (they enter their kernels)
-            from autograd.fast.low_precision import bf16  # noqa: F401 (they enter their kernels)
+            from autograd.fast import compiled, compiled_int8  # noqa: F401 (they enter their kernels)
         except ImportError as error:
             raise ValueError(
                 f"compiled kernels need Numba, which cannot be imported ({error}); pip install '.[numba]' in the "
@@ -36,21 +35,15 @@ def set_kernels(name: str) -> None:
 
 
 def set_precision(precision: str, backend: Backend = CPU) -> None:
-    """Prepare a device to compute in "float32", "float64", "tf32" or "bf16".
+    """Prepare a device to compute in "float32" or "float64", or a GPU in "tf32" or "bf16".
 
     Raises: ValueError if the device does not have this precision.
     """
     if backend is not CPU:
         backend.set_precision(precision)  # type: ignore[attr-defined]
         return
-    if precision == "bf16" and cpu.kernels == "numba":
-        from autograd.fast.low_precision.bf16 import require_bfloat16
-
-        require_bfloat16()
-    elif precision not in ("float32", "float64"):
+    if precision not in ("float32", "float64"):
         raise ValueError(f"precision={precision} is for GPUs")
-    low = ("bf16",) if precision == "bf16" else ()
-    cpu.use(*low, *[device for device in cpu.devices if device != "bf16"])
 
 
 def make_gpu_backend(index: int) -> Backend:

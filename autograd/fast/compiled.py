@@ -22,7 +22,7 @@ Array = Any
 f4, F4, BOOL = np.float32, np.dtype(np.float32), np.dtype(bool)
 
 NO_BIAS = np.empty(0, f4)
-INFINITY = {F4: np.int32(0x7F800000), np.dtype(np.uint16): np.int16(0x7F80)}  # bits, of float32 and of bfloat16
+INFINITY = np.int32(0x7F800000)  # its bits in float32
 
 # ---- Guards ----
 
@@ -62,18 +62,12 @@ def add_bias_(y: Array, bias: Array, relu: bool) -> None:
     kernels.add_bias_(y, bias, relu)
 
 
-def _of_relu(g_y: Array, y: Array) -> bool:
-    """Contiguous float32 of one shape; y also as bits of bfloat16."""
-    return plain(g_y) and y.flags.c_contiguous and y.shape == g_y.shape and y.dtype in INFINITY
-
-
-@entry("numba", _of_relu)
+@entry("numba", lambda g_y, y: plain(g_y, y) and y.shape == g_y.shape)
 def relu_backward_sum(g_y: Array, y: Array) -> tuple[Array, Array]:
-    g_x, infinity = np.empty(y.shape, f4), INFINITY[y.dtype]
-    bits = y.view(type(infinity))
+    g_x, bits = np.empty(y.shape, f4), y.view(np.int32)
 
     def work(s: slice, total: Array) -> None:
-        kernels.relu_backward_sum(g_y[s], bits[s], infinity, g_x[s], total)
+        kernels.relu_backward_sum(g_y[s], bits[s], INFINITY, g_x[s], total)
 
     return g_x, _sums_of_blocks(work, g_x, 1)[0]
 

@@ -18,8 +18,8 @@ from numba.core.errors import UnsupportedError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from autograd.fast.compiling import compiled_exactly
-from autograd.fast.low_precision.packed import OUTPUTS
+from autograd.fast.compiling import compiled_inside
+from autograd.fast.int8 import OUTPUTS
 
 Array = Any
 
@@ -30,24 +30,6 @@ LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
 f4 = np.float32
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-
-
-class BFloat(ir.Type):
-    """LLVM's type bfloat, which llvmlite lacks."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BFloat)
-
-    def __hash__(self) -> int:
-        return hash(BFloat)
-
-
-SUMS, PACKED, FACTORS = ir.VectorType(F32, 16), ir.VectorType(I32, 16), ir.VectorType(BFloat(), 32)
-"""Vectors of sums, and of the pairs of bfloat16 whose products are added to them, as int32 and as LLVM's instruction
-takes them."""
 
 
 def number(value: int) -> Any:
@@ -104,12 +86,6 @@ def instruction(builder: Any, feature: str, name: str, kind: Any, of_others: Any
     return function_named(builder, name, kind, of_others)
 
 
-def plus_pairs(builder: Any, total: Any, x: Any, y: Any) -> Any:
-    """The vector total + x · y, two products of bfloat16 in each lane, by vdpbf16ps.  total: SUMS; x, y: PACKED"""
-    instruction_ = instruction(builder, "avx512bf16", "llvm.x86.avx512bf16.dpbf16ps.512", SUMS, FACTORS)
-    return builder.call(instruction_, [total, *(builder.bitcast(each, FACTORS) for each in (x, y))])
-
-
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
     """Let `step` compute new values of each i < count from those before; return the last ones."""
     before = builder.block
@@ -138,7 +114,7 @@ def width_of_tile(rows: int, lanes: int) -> int:
 
 
 def sums_of_tile(
-    builder: Any, x: Any, row: Any, groups: Any, start: list[Any], output: Any, rows: int, vector: Any,
+    builder: Any, x: Any, row: Any, weights: Any, steps: Any, start: list[Any], output: Any, rows: int, vector: Any,
     add_product: Any, parts: int = 1,
 ) -> list[Any]:  # fmt: skip
     """start[o] + Σ x[row + r] · weights[output + o]: the vectors of a row, of one row after the other.
@@ -147,20 +123,19 @@ def sums_of_tile(
     add_product: (sum, numbers of x in all lanes, weights) -> sum
     parts: numbers of x that weights are multiplied with; row r of x has the first ones of all steps, then the others
 
-    Shapes: x [R, ≥ parts · in], groups [out / 64, in, 64]
+    Shapes: x [R, ≥ parts · steps], weights [out / 64 · steps · 64]
     """
     vectors, lanes = len(start), vector.count
-    steps = builder.extract_value(groups.shape, 1)
     group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
     first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
-    weights = builder.gep(groups.data, [first])
+    of_tile = builder.gep(weights.data, [first])
     inputs = [
         [element(builder, x, builder.add(row, number(r)), builder.mul(steps, number(part))) for part in range(parts)]
         for r in range(rows)
     ]
 
     def step(i: Any, sums: list[Any]) -> list[Any]:
-        here = builder.gep(weights, [builder.mul(i, number(OUTPUTS))])
+        here = builder.gep(of_tile, [builder.mul(i, number(OUTPUTS))])
         w = [load(builder, builder.gep(here, [number(lanes * v)]), vector) for v in range(vectors)]
         new: list[Any] = []
         for parts_of_row in inputs:
@@ -178,36 +153,35 @@ def vectors_from(builder: Any, array: Any, first: Any, rows: int, vector: Any) -
 
 
 def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
-    """A function for the outputs of a tile, of `rows` rows: of float32, or of pairs of bfloat16, each in an int32."""
-    of_float = ir.VectorType(F32, lanes)
+    """A function for the outputs of a tile, of `rows` rows."""
+    vector = ir.VectorType(F32, lanes)
 
     @intrinsic
-    def product(typing_context: Any, x: Any, row: Any, groups: Any, bias: Any, output: Any, y: Any) -> Any:
-        """y[row + r, output + o] = bias[output + o] + Σ x[row + r] · weights[output + o]
+    def product(
+        typing_context: Any, x: Any, row: Any, weights: Any, steps: Any, bias: Any, output: Any, y: Any, y_row: Any
+    ) -> Any:
+        """y[y_row + r, output + o] = bias[output + o] + Σ x[row + r] · weights[output + o]
 
-        Shapes: x [R, ≥ in], groups [out / 64, in, 64], both float32 or int32; bias [out], y [R, out]
+        Shapes: as `linear_of_tiles`
         """
-        in_pairs = x.dtype == types.int32
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, groups, bias, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5))
-            row, output = arguments[1], arguments[4]
+            x, weights, bias, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 4, 6))
+            row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
 
             def add_product(total: Any, x: Any, w: Any) -> Any:
-                if in_pairs:
-                    return plus_pairs(builder, total, x, w)
-                return builder.call(fused(builder, of_float), [x, w, total])
+                return builder.call(fused(builder, vector), [x, w, total])
 
-            start, vector = vectors_from(builder, bias, output, rows, of_float), PACKED if in_pairs else of_float
-            sums = sums_of_tile(builder, x, row, groups, start, output, rows, vector, add_product)
+            start = vectors_from(builder, bias, output, rows, vector)
+            sums = sums_of_tile(builder, x, row, weights, steps, start, output, rows, vector, add_product)
             for place, total in enumerate(sums):
                 r, v = divmod(place, len(start))
                 column = builder.add(output, number(lanes * v))
-                store(builder, total, element(builder, y, builder.add(row, number(r)), column))
+                store(builder, total, element(builder, y, builder.add(y_row, number(r)), column))
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(x, index, groups, bias, index, y), generate
+        return types.void(x, index, weights, index, bias, index, y, index), generate
 
     return product
 
@@ -216,27 +190,28 @@ OF_TWO, OF_FOUR = (width_of_tile(rows, LANES) for rows in (2, 4))
 of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
 
 
-@compiled_exactly
-def linear_of_tiles(x: Array, groups: Array, bias: Array, relu: bool, first: int, end: int, y: Array) -> None:
-    """y = x Wᵀ + bias, or max(x Wᵀ + bias, 0), of outputs first … end - 1, which are whole groups.
+@compiled_inside
+def linear_of_tiles(
+    x: Array, rows: int, weights: Array, n_in: int, bias: Array, relu: bool, y: Array, first: int
+) -> None:
+    """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows.
 
-    Shapes: x [R, ≥ in], groups [out / 64, in, 64], both float32 or int32, which are pairs of bfloat16; bias [out],
-    y [R, out] (written), out being a multiple of 64
+    Shapes: x [≥ R, ≥ in], weights [≥ out / 64 · in · 64], bias [out], y [≥ first + R, out] (written), out being a
+    multiple of 64
     """
-    rows = len(y)
     whole = rows // 4 * 4
-    for group in range(first, end, OUTPUTS):
+    for group in range(0, bias.size, OUTPUTS):
         for output in range(group, group + OUTPUTS, OF_FOUR):
             for row in range(0, whole, 4):
-                of_four(x, row, groups, bias, output, y)
+                of_four(x, row, weights, n_in, bias, output, y, first + row)
         if rows - whole >= 2:
             for output in range(group, group + OUTPUTS, OF_TWO):
-                of_two(x, whole, groups, bias, output, y)
+                of_two(x, whole, weights, n_in, bias, output, y, first + whole)
         if rows % 2:
-            of_one(x, rows - 1, groups, bias, group, y)
+            of_one(x, rows - 1, weights, n_in, bias, group, y, first + rows - 1)
     if relu:
-        for r in range(len(y)):
-            some = y[r][first:end]
+        for r in range(first, first + rows):
+            some = y[r][: bias.size]
             for i in range(some.size):
                 some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
 

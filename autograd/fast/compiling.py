@@ -26,10 +26,8 @@ KERNELS = (
     "compiling.py",
     "compiled_kernels.py",
     "compiled_tiles.py",
-    "low_precision/packed.py",
-    "low_precision/int8.py",
-    "low_precision/compiled_int8.py",
-    "low_precision/compiled_bf16.py",
+    "compiled_int8.py",
+    "int8.py",
 )
 
 
@@ -94,7 +92,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     that the process has compiled or loaded, which differ in the last bit: the same training would go on differently
     with an empty directory of compiled code and with a full one.
     """
-    dispatcher = njit(nogil=True, error_model="numpy", inline="always", fastmath=FAST_MATH)(function)
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, inline="always", fastmath=FAST_MATH)(
+        function
+    )
     if (cache := _cache_of(function)) is not None:
         dispatcher._cache = cache  # as `njit(cache=True)` does
     return dispatcher
@@ -105,10 +105,15 @@ def compiled_exactly(function: Callable[..., Any]) -> Any:
 
     So a call of it gives the same bits, whichever copy is called, and may stay a call.
     """
-    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     if (cache := _cache_of(function)) is not None:
         dispatcher._cache = cache
     return dispatcher
+
+
+def compiled_inside(function: Callable[..., Any]) -> Any:
+    """`compiled_exactly` for a function that compiled ones alone call, and that is kept on disk with those."""
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 @intrinsic

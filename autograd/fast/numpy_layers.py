@@ -406,8 +406,7 @@ def linear_cross_entropy(
     targets = np.where(counted, targets, 0)  # other rows read column 0
     g_x = np.empty(x.shape, dtype) if wanted[0] else None
     g_weight = g_bias = None
-    in_memory = LOGITS_BYTES // (2 if cpu.in_bfloat16 else 1)
-    blocks = -(-size // max(1, rows or in_memory // (len(weight) * dtype.itemsize)))  # of equal size
+    blocks = -(-size // max(1, rows or LOGITS_BYTES // (len(weight) * dtype.itemsize)))  # of equal size
     for some in blocks_of(size, rows or -(-size // blocks)):
         logits = cpu.linear(x[some], weight, bias)
         losses[:, some] = np.where(counted[some], cpu.cross_entropy_(logits, targets[some], label_smoothing), 0)

@@ -109,7 +109,6 @@ class Linear(FastOp, nn.Linear):
     relu = False
     has_mask = False  # whether `masked_gradient` can be asked for
     masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
-    narrow, factors_alone = (0, 2), True
 
     @classmethod
     def taken_on_cpu(cls, arrays, parameters):
@@ -145,7 +144,7 @@ class Linear(FastOp, nn.Linear):
         return self.masked
 
     def backward(self, g_y):
-        x, weight, *after_relu = self.saved_factors
+        x, weight, *after_relu = self.saved
         needs_x, needs_weight, needs_bias = self.needs_gradient
         g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
         for y in after_relu[:1]:  # one or none
@@ -190,7 +189,6 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
     """
 
     recomputes = True
-    narrow = (0, 1, 2, 4)
 
     @classmethod
     def taken_on_cpu(cls, arrays, parameters):
@@ -295,7 +293,6 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
     """Saves: keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x"""
 
     recomputes = True
-    narrow = (2,)
 
     def forward(self, x, residual, weight, bias, *, drop, eps):
         width = x.shape[-1]
@@ -334,8 +331,6 @@ class LinearRelu(Linear, fused.LinearRelu):
 class LinearHeads(FastOp, fused.LinearHeads):
     """Saves: x if a weight needs a gradient, and the weights if x does"""
 
-    narrow, factors_alone = (0,), True
-
     def forward(self, x, *parameters, heads, count):
         weights, biases = list(parameters[:count]), list(parameters[count:])
         self.heads, self.widths, self.dtype = heads, [len(w) for w in weights], weights[0].dtype
@@ -347,8 +342,6 @@ class LinearHeads(FastOp, fused.LinearHeads):
         if self.kernels.uses_epilogues:
             biases = all_in_precision_of(x, leaves_of_biases, biases)
         y = self.kernels.linear(rows_of(x), weight, self.kernels.stacked(biases) if biases else None)
-        if self.kernels.in_bfloat16:
-            y = self.kernels.round_(y)
         self.g_y: Any = None  # the memory of all gradients, [rows, H Σ K_i]
         self.places: list[Any] = [None] * count  # views of it that were given to consumers
         return tuple([self._heads(y, i) for i in range(count)])
@@ -376,7 +369,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
         return self.places[i]
 
     def backward(self, *g_ys):
-        x, weight = self.saved_factors
+        x, weight = self.saved
         places, g_rows = self.places, self.g_y
         if g_rows is None:
             g_rows = self.xp.empty((math.prod(self.leading), sum(self.widths)), g_ys[0].dtype)

@@ -1,6 +1,6 @@
 """The table of fast implementations: (name, device) -> a function, with a guard that says which arguments it takes.
 
-Devices of a CPU are "numpy", "numba" and "bf16".  A kernel is looked up by its name, from the fastest device to the
+Devices of a CPU are "numpy" and "numba".  A kernel is looked up by its name, from the fastest device to the
 slowest, and the first one whose guard takes the arguments computes.  A GPU's kernels are methods of its backend, of the
 same names (cuda.py).  Whole ops have guards, too (ops.py): where they say no, the plain op runs.
 
@@ -68,11 +68,6 @@ class Kernels:
     def kernels(self) -> str:
         """The name by which a user chooses these kernels of a CPU."""
         return "numba" if "numba" in self.devices else "numpy"
-
-    @property
-    def in_bfloat16(self) -> bool:
-        """Whether activations, and factors of products, are float32 that are rounded to bfloat16: memory is scarce."""
-        return "bf16" in self.devices
 
     @property
     def uses_epilogues(self) -> bool:

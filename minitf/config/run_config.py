@@ -38,14 +38,13 @@ def parse_devices(devices: str) -> tuple[str, int]:
     return match[1] or "cuda", int(match[2])
 
 
-def check_precision(precision: str | None, on_gpu: bool, kernels: str) -> None:
-    """Check that the device supports a precision, a CPU with `kernels`.
+def check_precision(precision: str | None, on_gpu: bool) -> None:
+    """Check that the device supports a precision.
 
     Raises: UserError for a precision of the other device.
     """
-    if precision in ("tf32", "bf16") and not on_gpu and (precision, kernels) != ("bf16", "numba"):
-        others = ", --kernels numba" if precision == "bf16" else ""
-        raise UserError(f"precision={precision} requires a GPU; choose --device cuda{others}, or --precision float32")
+    if precision in ("tf32", "bf16") and not on_gpu:
+        raise UserError(f"precision={precision} requires a GPU; choose --device cuda, or --precision float32")
     if precision == "int8" and on_gpu:
         raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
 
@@ -141,9 +140,7 @@ class RunConfig:
     precision: Literal["float32", "float64", "tf32", "bf16"] = option(
         "float32",
         "number format; on a GPU also tf32: float32 with the factors of products rounded to 10 bits; bf16: "
-        "activations and products in bfloat16, with sums, statistics, weights and the loss in float32, or with "
-        "--kernels numba on a CPU that has AVX-512 BF16, factors of products and what is kept for the backward pass "
-        "in bfloat16",
+        "activations and products in bfloat16, with sums, statistics, weights and the loss in float32",
     )
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second", may_change=True)
     threads: int | None = option(
@@ -297,7 +294,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_device(self.device)
-        check_precision(self.precision, self.on_gpu, self.kernels)
+        check_precision(self.precision, self.on_gpu)
         check_plain(self)
         if self.devices is not None:
             if self.device != "cpu":
@@ -430,7 +427,7 @@ class TranslateConfig:
         None,
         "number format; none: the run's, or float32 on a CPU if the run's is tf32 or bf16; int8: 8-bit weights on a "
         "CPU, a quarter of the memory, faster with --kernels numba if the CPU has VNNI, and slower otherwise; bf16: "
-        "on a GPU, or weights in half the memory with --kernels numba on a CPU with AVX-512 BF16",
+        "on a GPU",
     )
     threads: int | None = option(None, "number of threads; none: one per core", at_least=1, at_most=1024)
     kernels: Literal["numpy", "numba"] = option(
@@ -441,7 +438,7 @@ class TranslateConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_device(self.device)
-        check_precision(self.precision, self.device != "cpu", self.kernels)
+        check_precision(self.precision, self.device != "cpu")
         check_plain(self)
         if self.weights in ("best", "moving-average") and self.average is not None:
             raise UserError(

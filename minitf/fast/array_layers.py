@@ -17,7 +17,7 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
-from autograd.fast.low_precision.packed import PackedWeights
+from autograd.fast.int8 import Int8Weights
 from minitf.config.model import BOS
 from minitf.fast.classes import with_classes
 from minitf.model import transformer as plain
@@ -27,21 +27,21 @@ from minitf.model.parameters import Parameter
 from minitf.model.transformer import MultiHeadAttention, Positions, Transformer, join_heads
 
 Array = Any
-Pack = Callable[..., PackedWeights]
-"""(matrix [out, in], bias [out] or None) -> its weights in 8 or 16 bits"""
+Pack = Callable[..., Int8Weights]
+"""(matrix [out, in], bias [out] or None) -> its weights in 8 bits"""
 
 
 class Product:
     """x Wᵀ + b of one or several linear layers side by side.
 
-    weight: [out, in], or None with `packed`, weights and bias in 8 or 16 bits
+    weight: [out, in], or None with `packed`, weights and bias in 8 bits
     each_step: each step of the decoder computes the product
     dtype: type of the result; None: that of x. Logits are not rounded to bfloat16
     """
 
     def __init__(
         self, kernels: Any, weight: Array | None, bias: Array | None = None, *, ends: Sequence[int] = (),
-        each_step: bool = True, dtype: Any = None, packed: PackedWeights | None = None,
+        each_step: bool = True, dtype: Any = None, packed: Int8Weights | None = None,
     ):  # fmt: skip
         self.kernels, self.bias, self.each_step, self.dtype, self.packed = kernels, bias, each_step, dtype, packed
         self.w = cast(Any, None if weight is None else weight.T)
@@ -193,10 +193,10 @@ class ArrayDecoderLayer(plain.DecoderLayer):
 
 
 class ArrayEmbedding(Embedding):
-    """`Embedding` of arrays.  table: the weights in 8 or 16 bits, or None"""
+    """`Embedding` of arrays.  table: the weights in 8 bits, or None"""
 
     kernels: Any
-    table: PackedWeights | None
+    table: Int8Weights | None
 
     def __call__(self, ids: Array) -> Array:
         if self.table is None:
@@ -282,13 +282,13 @@ def part_for(kind: type[Module]) -> type[Module] | None:
 def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> ArrayTransformer | None:
     """Return the model with layers that compute with arrays, and its weights as they are now; None if a layer has none.
 
-    pack: round the matrices to 8 or 16 bits
+    pack: round the matrices to 8 bits
     """
     if any(part_for(type(module)) is None for module in model.modules()):
         return None
     new: ArrayTransformer = with_classes(model, part_for)
     new.dtype = np.dtype(getattr(model, "compute_dtype", None) or model.output_matrix.dtype)
-    tables: dict[int, PackedWeights] = {}
+    tables: dict[int, Int8Weights] = {}
     for module in new.modules():
         if isinstance(module, ArrayEmbedding | ArrayLayerNorm | ArrayResidual | ArrayAttention):
             module.kernels = kernels

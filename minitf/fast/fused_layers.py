@@ -8,7 +8,7 @@ from typing import Any, Self
 import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
-from autograd.fast import kernels_of, kernels_on
+from autograd.fast import kernels_on
 from autograd.fast.reduced import LowPrecision
 from minitf.config.model import PAD
 from minitf.fast.inference import InferenceTransformer
@@ -88,7 +88,7 @@ class PackedDecoderLayer(DecoderLayer):
 
 
 class PackedDecoder(Decoder):
-    """Keys and values of the memory, for all layers, are one product; of each layer, where memory is scarce.
+    """Keys and values of the memory, for all layers, are one product.
 
     checkpoints_layers: keep, for the backward pass, only the inputs of layers, and compute the layers again
     """
@@ -99,8 +99,7 @@ class PackedDecoder(Decoder):
         if caches is not None:
             return super().__call__(x, memory, memory_mask, caches)
         memories: Sequence[Any] = [memory] * len(self.layers)
-        are_packed = all(isinstance(layer, PackedDecoderLayer) for layer in self.layers)
-        if are_packed and not kernels_of([memory.data]).in_bfloat16:
+        if all(isinstance(layer, PackedDecoderLayer) for layer in self.layers):
             of_all = linear_heads(memory, memory_projections(self), self.layers[0].cross_attention.heads)
             memories = [*zip(of_all[::2], of_all[1::2], strict=True)]
         for layer, each in zip(self.layers, memories, strict=True):

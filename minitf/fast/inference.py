@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from autograd.fast import cpu_kernels, in_one_thread, kernels_of, thread_count
+from autograd.fast.int8 import Int8Weights
 from autograd.fast.threads import blocks_of, run
 from autograd.safety import last_change, now
 from minitf.decoding.decoder import TransformerDecoder
@@ -49,15 +50,14 @@ class InferenceTransformer(TransformerDecoder):
     `load_parameters`, `to`, or an array assigned to `Parameter.data`; not by writing into that array.  A model with
     layers that do not compute with arrays is decoded as it is.
 
-    packed: matrices, embeddings included, are kept and multiplied in "int8" or "bf16", all else is float32, on a CPU;
-        bf16 with compiled kernels alone
+    packed: matrices, embeddings included, are kept and multiplied in "int8", all else is float32, on a CPU
     """
 
     parts: ArrayTransformer | None
     """The model on arrays."""
 
     def __init__(self, model: Transformer, *, packed: str | None = None):
-        """Raises: ValueError for `packed` with a model that is not on the CPU in float32, or kernels without it"""
+        """Raises: ValueError for `packed` with a model that is not on the CPU in float32"""
         super().__init__(model)
         self.config, self.packed = model.config, packed
         self._parameters = model.parameters()
@@ -192,7 +192,7 @@ class InferenceTransformer(TransformerDecoder):
         if self.packed:
             if self.kernels is not cpu_kernels() or matrix.dtype != np.float32:
                 raise ValueError(f"{self.packed} needs a model in float32 on the CPU, not one in {matrix.dtype.name}")
-            pack = self.kernels.packed_weights(self.packed).of
+            pack = Int8Weights.of
         self.parts = on_arrays(self.model, self.kernels, pack)
         if pack is not None and self.parts is None:
             raise ValueError(f"{self.packed} needs a model of the layers of minitf, not of others")

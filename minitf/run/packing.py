@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autograd.fast.low_precision.int8 import quantise
+from autograd.fast.int8 import quantise
 from minitf.errors import UserError
 from minitf.fast.array_layers import matrices
 from minitf.storage.checkpoints import FACTORS, Checkpoints, save, with_prefix

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from autograd.devices import get_backend
-from autograd.fast import cpu_kernels, set_precision
+from autograd.fast import set_precision
 from minitf.config import RunConfig
 from minitf.config.run_config import check_precision
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
@@ -151,12 +151,8 @@ def build_model(learned: LearnedModel, dtype: Any) -> Transformer:
 
 def with_precision(config: RunConfig, device: str, precision: str | None) -> RunConfig:
     """Move a configuration to another device and set the precision there.  Raises: UserError if it cannot be"""
-    check_precision(precision, device != "cpu", cpu_kernels().kernels)
-    if device == "cpu" and precision in ("int8", "bf16"):
-        try:
-            cpu_kernels().packed_weights(precision)
-        except ValueError as error:
-            raise UserError(str(error)) from None
+    check_precision(precision, device != "cpu")
+    if precision == "int8":
         precision = "float32"  # of all but the weights
     if precision is None and device == "cpu" and config.precision in ("tf32", "bf16"):
         precision = "float32"

@@ -58,7 +58,7 @@ class Translator(ForcedDecoding):
     ):
         """Translate with a Transformer, without dropout, or with another model that decodes step by step.
 
-        packed: "int8" or "bf16", weights of 8 or 16 bits: see `InferenceTransformer`
+        packed: "int8", weights of 8 bits: see `InferenceTransformer`
         search, max_source_length, warn: see `LineTranslator`
         """
         decoder = model
@@ -92,8 +92,8 @@ class Translator(ForcedDecoding):
         weights: "average"; "best", of the best validation; "moving-average", of the last one; default: the run's
         dtype: type of the numbers; default: the run's
         device: "cpu", "cuda", "cuda:1", …
-        precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8", or "bf16" with Numba's kernels, in
-            a quarter or half of the memory; default: the run's, float32 for one of a GPU, or bf16, on a CPU
+        precision: "float32", "float64", on a GPU "tf32" or "bf16"; on a CPU "int8", in a quarter of the memory;
+            default: the run's, float32 for one of a GPU on a CPU
         warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
         Raises: UserError if there is no run, no checkpoint, or its parts do not belong together; and for runs whose
@@ -105,7 +105,7 @@ class Translator(ForcedDecoding):
         learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
         if more:
             require_alike(learned)
-        packed = precision if device == "cpu" and precision in ("int8", "bf16") else None
+        packed = precision if precision == "int8" else None
         learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
         models = [_model_of(each, np.float32 if packed else dtype, device, plain) for each in learned]
         settings: Any = {**_limits_of([each.config for each in learned]), "warn": warn}

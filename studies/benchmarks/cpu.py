@@ -19,8 +19,6 @@ from workload import BATCHES
 def contestants(config: str, peers: dict[str, str], jemalloc: Path | None, steps: int) -> list[Contestant]:
     size, runs = ["--config", config], ["--runs", str(steps)]
     found = ours("train_step.py", *size, *runs)
-    rounded = ["--kernels", "numba", "--precision", "bf16"]
-    found.append(Contestant("minitf, bf16", [sys.executable, str(HERE / "train_step.py"), *size, *runs, *rounded]))
     found.append(Contestant("the products alone", [sys.executable, str(HERE / "peers" / "gemm_floor.py"), *size]))
     if "pytorch" in peers:
         step = [peers["pytorch"], str(HERE / "peers" / "torch_transformer.py"), "train", *size, *runs]

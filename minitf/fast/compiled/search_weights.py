@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,25 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import CPU
-from autograd.fast.low_precision.int8 import Int8Weights
-from autograd.fast.low_precision.packed import OUTPUTS, PackedWeights, words_of
+from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import PAD
 from minitf.decoding import candidates
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
-from minitf.fast.compiled import compiled_layers, compiled_search
+from minitf.fast.compiled import compiled_layers as layers_
+from minitf.fast.compiled import compiled_search
 from minitf.model.layers import LayerNorm
 from minitf.model.transformer import Residual
 
 Array = Any
 f4 = np.float32
 
-ACTIVATIONS = {ag.relu: compiled_layers.RELU, ag.silu: compiled_layers.SILU}
+ACTIVATIONS = {ag.relu: layers_.RELU, ag.silu: layers_.SILU}
+FIRST_POSITIONS = 16
+"""Output tokens for whose keys and values there is room at first; the room doubles when it is full."""
 MOST_WEIGHTS = 64_000_000
 """Weights of a step up to which it is tried, on one thread for each batch; base has 44 million, big 140 million."""
+ALIGNMENT = 16
+"""Words in a cache line, in which every product's weights begin."""
 
 
 def search_of(decoder: Any) -> CompiledSearch | None:
@@ -47,61 +51,74 @@ class CompiledSearch:
     """The search of an `InferenceTransformer` whose weights stay as they are."""
 
     def __init__(self, decoder: Any):
-        self.decoder, self.model, config = decoder, decoder.model, decoder.config
-        encoder, layers = decoder.parts.encoder, decoder.parts.decoder.layers
-        norm_first, attention = config.norm == "pre", layers[0].self_attention
-        self.shape = config.heads, config.head_d_k, config.head_d_v, f4(attention.scale)
-        self.settings = norm_first, ACTIVATIONS[layers[0].feed_forward.activation], f4(config.norm_epsilon)
-        self.encoder = *_products(map(_of_encoder, encoder.layers)), _norms(encoder.layers), _last(encoder, config)
-        last = _last(decoder.parts.decoder, config)
-        self.decoder_layers = *_products(map(_of_decoder, layers)), _norms(layers), last
-        self.logits = product([decoder.parts.output])
-        self.vocabulary = config.vocab_size
+        self.parts, self.model, config = decoder.parts, decoder.model, decoder.config
+        layers = self.parts.decoder.layers
+        self.shape = config.heads, config.head_d_k, config.head_d_v, f4(layers[0].self_attention.scale)
+        self.settings = (
+            config.norm == "pre", ACTIVATIONS[layers[0].feed_forward.activation], f4(config.norm_epsilon),
+            config.d_model, (len(self.parts.encoder.layers), len(layers)),
+        )  # fmt: skip
+        self.weights = laid_out([*_pieces(self.parts)])
 
     def __call__(self, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]] | None:
         """`beam_search`; None where it must compute, or raise an error.
 
         Shapes: source int [B, S], padded with PAD
         """
-        limits = max_lengths(source, config)
-        barred = np.zeros(self.vocabulary, bool)
+        vocabulary, limits = self.model.config.vocab_size, max_lengths(source, config)
+        barred = np.zeros(vocabulary, bool)
         barred[list(candidates.NEVER)] = True
-        if config.candidates > self.vocabulary - np.count_nonzero(barred):
+        if config.candidates > vocabulary - np.count_nonzero(barred):
             return None
-        longest = int(limits.max())
-        rule = config.beam, config.candidates, config.n_best
-        found = (
-            np.zeros(len(source), np.int64),
-            np.empty((len(source), config.n_best, longest), np.int64),
-            np.empty((len(source), config.n_best), np.int64),
-            np.empty((len(source), config.n_best, 2)),
+        b, longest, rows = len(source), int(limits.max()), len(source) * config.beam
+        lengths = np.count_nonzero(source != PAD, axis=1)
+        ends = np.cumsum(lengths)
+        tokens = np.zeros((ends[-1], 8), np.int64)
+        tokens[:, layers_.TOKEN], tokens[:, layers_.POSITION] = source[source != PAD], np.nonzero(source != PAD)[1]
+        tokens[:, layers_.OWN + 1], tokens[:, layers_.OWN + 2] = (
+            np.repeat(ends - lengths, lengths),
+            ends.repeat(lengths),
         )
-        finished = np.zeros(len(source), bool)
-        memory, ends = self._encode(source)
-        embedding = self._embedding("target", longest)
-        status = compiled_search.search(
-            memory, ends, self.decoder_layers, self.logits, embedding, self.shape, self.settings,
-            limits.astype(np.int64), _penalties(config.alpha, config.beta, longest), barred, rule, found, finished,
-        )  # fmt: skip
-        return _hypotheses(finished, *found) if status == compiled_search.DONE else None
+        where = self.weights[0]
+        own = np.empty((1, len(tokens), where[layers_.ENCODER, layers_.INWARD, 0, layers_.OUT]), f4)
+        embeddings = self._embedding("source", source.shape[1]), self._embedding("target", longest)
+        hypotheses = np.zeros((2, 2, rows, longest + 1), np.int64), np.zeros((2, rows)), np.zeros((rows, 8), np.int64)
+        count, n, depth = config.candidates, config.n_best, self.settings[4][1]
+        of_rows: Any = np.empty((config.beam, count), np.int64), np.empty((config.beam, count), f4)
+        of_rows = *of_rows, np.empty((config.beam, count)), np.empty(config.beam, np.int64)
+        found: Any = np.zeros(b, np.int64), np.empty((b, n, longest), np.int64), np.empty((b, n), np.int64)
+        found = *found, np.empty((b, n, 2))
+        finished, progress, sentences = np.zeros(b, bool), np.array([0, 0, b, 0]), np.arange(b)
+        width = where[layers_.DECODER, :, 0, layers_.OUT]
+        sources = np.empty((depth, len(tokens), width[layers_.MEMORY]), f4)
+        nodes = np.empty((depth, FIRST_POSITIONS * rows, width[layers_.INWARD]), f4)
+        work = self._work(max(len(tokens), rows), max(longest, len(tokens)) + 1, rows)
+        while True:
+            status = compiled_search.search(
+                (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
+                np.stack([limits, ends - lengths, ends], axis=1).astype(np.int64),
+                _penalties(config.alpha, config.beta, longest), barred, progress, sentences,
+                hypotheses, sources, nodes, work, of_rows, (np.empty((2, count), np.int64), np.empty(count)), found,
+                finished,
+            )  # fmt: skip
+            if status != compiled_search.FULL:
+                return _hypotheses(finished, *found) if status == compiled_search.DONE else None
+            nodes = np.concatenate([nodes, np.empty_like(nodes)], axis=1)
 
-    def _encode(self, source: Array) -> tuple[Array, Array]:
-        is_token = source != PAD
-        positions = np.ascontiguousarray(np.nonzero(is_token)[1])
-        x = np.empty((len(positions), _padded(self.model.config.d_model)), f4)
-        compiled_layers.embed_tokens(source[is_token], positions, self._embedding("source", source.shape[1]), x)
-        ends = np.cumsum(is_token.sum(axis=1))
-        return compiled_layers.encode(x, ends, self.encoder, self.shape, self.settings), ends
+    def _work(self, rows: int, places: int, rows_of_logits: int) -> tuple[Array, ...]:
+        """Return the arrays that the layers work in, and one for logits."""
+        out = self.weights[0][layers_.DECODER, :, 0, layers_.OUT]
+        width, heads = _padded(self.model.config.d_model), _padded(self.shape[0] * self.shape[2])
+        arrays = [np.empty((rows, n), f4) for n in (width, width, width, out[layers_.UP], heads, out[layers_.QUERY])]
+        ones = np.ones((1, max(width, layers_.PART)), f4)
+        return *arrays, np.empty(places, f4), ones, np.empty((rows_of_logits, out[layers_.LOGITS]), f4)
 
     def _embedding(self, side: str, length: int) -> tuple[Any, Array, Any]:
         """Return the embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
         embedding = getattr(self.model, f"{side}_embedding")
         rows = getattr(self.model, f"{side}_positions").rows(length, 0, CPU)
-        table = getattr(self.decoder.parts, f"{side}_embedding").table
-        if table is None:
-            table = embedding.weight.data
-        else:
-            table = (table.groups, table.factors) if isinstance(table, Int8Weights) else table.groups
+        table = getattr(self.parts, f"{side}_embedding").table
+        table = embedding.weight.data if table is None else (table.groups, table.factors)
         return table, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
 
 
@@ -109,62 +126,76 @@ def _padded(width: int) -> int:
     return -(-width // OUTPUTS) * OUTPUTS
 
 
-def product(layers: Sequence[Any]) -> tuple[Any, Array]:
-    """Weights and bias of a product of the layers, as `multiply` reads them, with zeros up to whole groups."""
-    out = len(layers[0].w.T) if layers[0].packed is None else layers[0].packed.shape[0]
-    bias = np.zeros((len(layers), _padded(out)), f4)
-    for place, layer in zip(bias, layers, strict=True):
-        if layer.bias is not None:
-            place[:out] = layer.bias
-    if layers[0].packed is not None:
-        return packed([layer.packed for layer in layers]), bias
-    weights = np.zeros((len(layers), _padded(out), len(layers[0].w)), f4)
-    for place, layer in zip(weights, layers, strict=True):
-        place[:out] = layer.w.T
-    by_group = weights.reshape(len(layers), -1, OUTPUTS, weights.shape[2])
-    return np.ascontiguousarray(by_group.swapaxes(2, 3)), bias
+# ---- Weights ----
+
+Piece = tuple[tuple[Any, ...], Any]
+"""Stack, product and layer; a `Product` of array_layers.py, or the weights and biases of norms"""
 
 
-def packed(layers: Sequence[PackedWeights]) -> tuple[Any, ...]:
-    """Weights of the layers, which read them from there, too; of what is added in 8 bits, the factor is 0.
+def _pieces(parts: Any) -> Iterator[Piece]:
+    """Yield the products and norms of the model, and where they belong in `places`."""
+    for stack, module in enumerate((parts.encoder, parts.decoder)):
+        for i, layer in enumerate(module.layers):
+            own, feed_forward = layer.self_attention, layer.feed_forward
+            found = {
+                layers_.INWARD: own.inward, layers_.OUTWARD: own.output.product, layers_.UP: feed_forward.up.product,
+                layers_.DOWN: feed_forward.down.product,
+            }  # fmt: skip
+            if stack == layers_.DECODER:
+                cross = layer.cross_attention
+                found |= {layers_.QUERY: cross.query.product, layers_.CROSS: cross.output.product}
+                found |= {layers_.MEMORY: cross.inward}
+            found[layers_.NORMS] = [each.norm for each in vars(layer).values() if isinstance(each, Residual)]
+            yield from (((stack, kind, i), piece) for kind, piece in found.items())
+        if hasattr(module, "norm"):
+            yield (stack, layers_.LAST, 0), [module.norm]
+    yield (layers_.DECODER, layers_.LOGITS, 0), parts.output
 
-    Shapes: -> groups int32 [L, out / 64, in / n, 64], in; in 8 bits, start int32 [L, out] and factors [L, out], too
+
+def laid_out(pieces: list[Piece]) -> tuple[Array, ...]:
+    """Return where everything is, the numbers, and, if products have weights in 8 bits, the same memory as integers.
+
+    Weights in 8 bits are read there by their products, too.
     """
-    weights = words_of(layers), layers[0].shape[1]
-    if not isinstance(layers[0], Int8Weights):
-        return weights
-    return *weights, *(np.stack([getattr(each, name) for each in layers]) for name in ("start", "factors"))
-
-
-def _products(layers: Any) -> tuple[Any, ...]:
-    """Weights and biases of each product, of all layers."""
-    return tuple(product(each) for each in zip(*layers, strict=True))
-
-
-def _of_encoder(layer: Any) -> tuple[Any, ...]:
-    own, feed_forward = layer.self_attention, layer.feed_forward
-    return own.inward, own.output.product, feed_forward.up.product, feed_forward.down.product
-
-
-def _of_decoder(layer: Any) -> tuple[Any, ...]:
-    cross, (inward, outward, up, down) = layer.cross_attention, _of_encoder(layer)
-    return inward, outward, cross.query.product, cross.inward, cross.output.product, up, down
-
-
-def _norms(layers: Any) -> Array:
-    """Shapes: -> [L, norms, 2, D]"""
-    residuals = [[each for each in vars(layer).values() if isinstance(each, Residual)] for layer in layers]
-    return np.stack([np.stack([_norm(residual.norm) for residual in each]) for each in residuals])
+    places = np.zeros((2, 10, 1 + max(layer for (*_, layer), _ in pieces), 6), np.int64)
+    arrays: list[tuple[tuple[int, ...], Array, Any]] = []
+    for at, piece in pieces:
+        if isinstance(piece, list):
+            arrays.append(((*at, layers_.WEIGHTS), np.concatenate([_norm(norm) for norm in piece]), None))
+            continue
+        packed = piece.packed
+        n_in, out = piece.w.shape if packed is None else packed.shape[::-1]
+        bias = np.zeros(_padded(out), f4)
+        bias[:out] = 0 if piece.bias is None and packed is None else piece.bias if packed is None else packed.bias[:out]
+        places[at][layers_.INPUTS], places[at][layers_.OUT] = n_in, len(bias)
+        arrays.append(((*at, layers_.BIAS), bias, None))
+        if packed is not None:
+            arrays.append(((*at, layers_.START), packed.start, None))
+            arrays.append(((*at, layers_.FACTORS), packed.factors, None))
+        arrays.append(((*at, layers_.WEIGHTS), piece.w if packed is None else packed.words, packed))
+    sizes = [a.size if a.ndim == 1 or packed is not None else _padded(a.shape[1]) * len(a) for _, a, packed in arrays]
+    begins = np.cumsum([0, *(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)])
+    words = np.zeros(begins[-1], np.int32)
+    numbers = words.view(f4)
+    for (at, a, packed), begin, size in zip(arrays, begins, sizes, strict=False):
+        places[at] = begin
+        if packed is not None:
+            words[begin : begin + size] = a.reshape(-1)
+            packed.groups = words[begin : begin + size].view(np.int8).reshape(packed.groups.shape)
+        elif a.ndim == 1:
+            (words if a.dtype == np.int32 else numbers)[begin : begin + size] = a
+        else:
+            by_group = numbers[begin : begin + size].reshape(-1, len(a), OUTPUTS)
+            for group, columns in enumerate(range(0, a.shape[1], OUTPUTS)):
+                some = a[:, columns : columns + OUTPUTS]
+                by_group[group, :, : some.shape[1]] = some
+    has_words = any(packed is not None for *_, packed in arrays)
+    return (places, numbers, words) if has_words else (places, numbers)
 
 
 def _norm(norm: LayerNorm) -> Array:
-    """Shapes: -> [2, D]"""
-    return np.stack([norm.weight.data, norm.bias.data])
-
-
-def _last(stack: Any, config: Any) -> Array:
-    """Shapes: -> [2, D]"""
-    return _norm(stack.norm) if config.norm == "pre" else np.zeros((2, config.d_model), f4)
+    """Weight and bias, one after the other."""
+    return np.concatenate([norm.weight.data, norm.bias.data])
 
 
 @functools.lru_cache

@@ -141,31 +141,6 @@ def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
     assert "numba was not recorded and is" in capsys.readouterr().err
 
 
-def test_products_in_bfloat16(ground, tmp_path, monkeypatch, capsys):
-    """The same run up to the rounding of factors, or a message that says what the processor lacks."""
-    pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast.low_precision import compiled_bf16
-
-    flags = [*ground.flags, "--max-steps", "4", "--kernels", "numba"]
-    with monkeypatch.context() as patch:
-        patch.setattr(compiled_bf16, "IS_AVAILABLE", False)
-        assert call([*flags, "--output", str(tmp_path / "no"), "--precision", "bf16"]) == 2
-        assert "precision=bf16 requires AVX-512 BF16 (avx512_bf16), which this processor" in capsys.readouterr().err
-    if not compiled_bf16.IS_AVAILABLE:
-        pytest.skip("needs a processor with AVX-512 BF16")
-    losses = {}
-    for precision in ("float32", "bf16"):
-        run = tmp_path / precision
-        assert call([*flags, "--output", str(run), "--precision", precision]) == 0
-        losses[precision] = np.array([record["loss"] for record in read_log(run / "log.jsonl") if "loss" in record])
-    difference = np.abs(losses["bf16"] / losses["float32"] - 1)
-    assert (difference < 3e-3).all()
-    assert difference.any()
-    assert call(["--resume", str(tmp_path / "bf16"), "--kernels", "numpy", "--max-steps", "5"]) == 2
-    assert "precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or" in capsys.readouterr().err
-    assert call(["--resume", str(tmp_path / "bf16"), "--max-steps", "5"]) == 0
-
-
 def test_plain_parts_alone(ground, tmp_path, monkeypatch, capfd):
     """The same run and translations up to rounding, through none of the fast parts; resumed with either."""
     monkeypatch.setenv("AUTOGRAD_PLAIN", "")  # afterwards, whatever happens here

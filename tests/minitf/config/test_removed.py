@@ -59,6 +59,13 @@ def test_values_that_changed_training_are_refused_by_training_alone(read, change
         read(**change)
 
 
+def test_products_in_bfloat16_on_a_cpu_are_refused_by_training_alone(read):
+    assert read(precision="bf16", kernels="numba", resuming=False)[0].precision == "float32"
+    with pytest.raises(UserError, match=r"precision=bf16 on a CPU is a setting of earlier versions; use the run with"):
+        read(precision="bf16", kernels="numba")
+    assert read(precision="bf16", device="cuda")[0].precision == "bf16"
+
+
 def test_minutes_between_checkpoints_become_updates(read):
     config, (warning,) = read(save_every=5, save_every_unit="minutes")
     assert (config.save_every, config.save_every_unit) == (1_500, "updates")

@@ -101,7 +101,7 @@ def all_fields(config_class):
         (
             RunConfig,
             {"precision": "bf16"},
-            "precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or --precision float32",
+            "precision=bf16 requires a GPU; choose --device cuda, or --precision float32",
         ),
         (RunConfig, {"device": "gpu"}, "device='gpu' is not a device; choose cpu, or cuda:0 for the first GPU"),
         (RunConfig, {"device": "cuda:"}, "device='cuda:' is not a device"),

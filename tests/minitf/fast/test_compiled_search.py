@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from autograd.fast import cpu_kernels, set_kernels
-from autograd.fast.low_precision import compiled_bf16
+from autograd.fast import set_kernels
 from autograd.fast.threads import _Process
 from minitf.config.model import EOS
 from minitf.decoding.decoder import TransformerDecoder
@@ -17,7 +16,6 @@ from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import inference as fast_decoder
 from minitf.fast.compiled import search_weights
-from minitf.fast.compiled.compiled_layers import project_memory
 from minitf.fast.inference import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -202,35 +200,15 @@ def test_a_long_output_needs_no_room_beforehand():
     assert SMALL.max_positions < 70
 
 
-@pytest.mark.parametrize("packed", ["int8", "bf16"])
-def test_packed_products_are_those_of_the_decoder_whatever_stands_beside_x(packed):
-    """To the bit, and of odd lengths, which have a number beside x in the same place."""
-    if packed == "bf16" and not compiled_bf16.IS_AVAILABLE:
-        pytest.skip("needs a processor with AVX-512 BF16")
-    kernels, rng = cpu_kernels(), np.random.default_rng(0)
-    x = np.full((7, 64), np.nan, f4)
-    x[:, :13] = rng.standard_normal((7, 13))
-    layers = [
-        kernels.packed_weights(packed).of(rng.standard_normal((70, 13)).astype(f4), rng.standard_normal(70).astype(f4))
-        for _ in range(3)
-    ]
-    expected = [kernels.linear_packed(np.ascontiguousarray(x[:, :13]), each) for each in layers]
-    found = project_memory(x, (search_weights.packed(layers), np.stack([each.bias for each in layers])))
-    np.testing.assert_array_equal(found[:, :, :70], expected)
-
-
 ODD = {"d_model": 9, "heads": 1, "d_ff": 13, "positions": "learned"}
 
 
-@pytest.mark.parametrize("packed", ["int8", "bf16"])
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none", "d_k": 3, "d_v": 5}, ODD])
-def test_with_packed_weights_as_the_decoder_with_them(packed, changes):
+def test_with_packed_weights_as_the_decoder_with_them(changes):
     """The products have the same factors; attention and norms differ by rounding."""
-    if packed == "bf16" and not compiled_bf16.IS_AVAILABLE:
-        pytest.skip("needs a processor with AVX-512 BF16")
     model = lively(**changes)
     decoder, config = (
-        InferenceTransformer(model, packed=packed),
+        InferenceTransformer(model, packed="int8"),
         BeamSearchConfig(beam=3, n_best=3, max_extra_length=12),
     )
     found = found_by(decoder, SOURCE, config)

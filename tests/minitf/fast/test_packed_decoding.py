@@ -1,11 +1,10 @@
-"""Decoding with weights of 8 or 16 bits computes what the plain model computes with such products."""
+"""Decoding with weights of 8 bits computes what the plain model computes with such products."""
 
 import numpy as np
 import pytest
 
 from autograd import Tensor
-from autograd.fast import cpu_kernels, set_kernels
-from autograd.fast.low_precision.int8 import Int8Weights, linear_int8
+from autograd.fast.int8 import Int8Weights, linear_int8
 from minitf.config import TranslateConfig
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.sampling import SamplingConfig
@@ -24,40 +23,22 @@ SOURCE = sources(9, 5, 12, 3)
 LINES = ["the third of May", "", "ten euros"]
 
 
-@pytest.fixture(params=["int8", pytest.param("bf16", marks=pytest.mark.heavy)])
-def packed(request, monkeypatch):
-    """A precision of weights, with kernels that have it."""
-    if request.param == "bf16":
-        pytest.importorskip("numba", reason="needs Numba")
-        from autograd.fast.low_precision.compiled_bf16 import IS_AVAILABLE
-
-        if not IS_AVAILABLE:
-            pytest.skip("needs a processor with AVX-512 BF16")
-        set_kernels("numba")
-    return request.param
-
-
-def whole(weights):
-    return weights.rows(np.arange(weights.shape[0]))
-
-
 @pytest.fixture
-def plain_packed(packed, monkeypatch):
-    """The plain layers, with products of 8 bits, or of factors rounded to bfloat16."""
-    kind = cpu_kernels().packed_weights(packed)
+def plain_packed(monkeypatch):
+    """The plain layers, with products of 8 bits."""
 
     def product(x, weight, bias=None):
-        rows, weights = x.data.reshape(-1, x.shape[-1]), kind.of(weight.data, None if bias is None else bias.data)
-        if isinstance(weights, Int8Weights):
-            y = linear_int8(rows, weights)
-        else:
-            y = whole(kind.of(rows)).astype(np.float64) @ whole(weights).T + weights.bias[: weights.shape[0]]
+        rows, weights = (
+            x.data.reshape(-1, x.shape[-1]),
+            Int8Weights.of(weight.data, None if bias is None else bias.data),
+        )
+        y = linear_int8(rows, weights)
         return Tensor(y.astype(f4).reshape(*x.shape[:-1], -1))
 
     tables = {}
 
     def embedded(self, ids):
-        table = tables.setdefault(id(self), kind.of(self.weight.data))
+        table = tables.setdefault(id(self), Int8Weights.of(self.weight.data))
         ids = np.asarray(ids)
         return Tensor(table.rows(ids.reshape(-1)).reshape(*ids.shape, -1)) * self.scale
 
@@ -73,25 +54,25 @@ def logits_of(decoder, steps=6):
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none"}, {"attention_bias": False}])
-def test_as_the_plain_layers_compute_it(packed, plain_packed, changes):
+def test_as_the_plain_layers_compute_it(plain_packed, changes):
     model = model_with(dtype=f4, **changes)
-    found, expected = logits_of(InferenceTransformer(model, packed=packed)), logits_of(TransformerDecoder(model))
+    found, expected = logits_of(InferenceTransformer(model, packed="int8")), logits_of(TransformerDecoder(model))
     differences = np.abs(found - expected) / np.abs(expected).max()
     assert np.median(differences) < 1e-6
     assert differences.max() < 0.05  # where float32 rounds x to the middle of two numbers, another may be next
 
 
-def test_alone_as_in_a_batch_to_the_bit(packed):
+def test_alone_as_in_a_batch_to_the_bit():
     """A product of rounded factors has a row's result from that row alone; the rest is computed in batches."""
-    decoder = InferenceTransformer(model_with(dtype=f4), packed=packed)
+    decoder = InferenceTransformer(model_with(dtype=f4), packed="int8")
     x = np.random.default_rng(0).standard_normal((7, SMALL.d_model)).astype(f4)
     for product in (decoder.parts.output, decoder.parts.decoder.layers[0].self_attention.inward):
         np.testing.assert_array_equal(product(x), np.concatenate([product(row[None]) for row in x]))
 
 
-def test_the_memory_of_matrices_is_given_back(packed):
+def test_the_memory_of_matrices_is_given_back():
     model = model_with(dtype=f4)
-    decoder = InferenceTransformer(model, packed=packed)
+    decoder = InferenceTransformer(model, packed="int8")
     before = logits_of(decoder)
     decoder.release_weights()
     np.testing.assert_array_equal(logits_of(decoder), before)
@@ -100,11 +81,11 @@ def test_the_memory_of_matrices_is_given_back(packed):
     assert np.isnan(logits_of(InferenceTransformer(model))).all()  # nothing passes for a model
 
 
-def test_a_run_is_loaded(packed, tiny_run):
+def test_a_run_is_loaded(tiny_run):
     search = {"max_extra_length": 5}
-    translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
+    translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
     assert not any(p.data.strides[0] for p in translator.model.parameters() if p.ndim == 2)
-    ensemble = Translator.load(tiny_run, tiny_run, precision=packed, warn=lambda message: None)
+    ensemble = Translator.load(tiny_run, tiny_run, precision="int8", warn=lambda message: None)
     assert ensemble.translate(LINES, **search) == translator.translate(LINES, **search)
     (alone,) = translator.translate_nbest(LINES[:1], **search)
     exact = Translator.load(tiny_run, warn=lambda message: None).score([(LINES[0], alone[0].text)])[0]
@@ -113,18 +94,18 @@ def test_a_run_is_loaded(packed, tiny_run):
     assert scored.log_probability != exact.log_probability
 
 
-def test_the_memory_of_float32_is_returned_once_nothing_more_is_packed(packed, tiny_run, monkeypatch):
+def test_the_memory_of_float32_is_returned_once_nothing_more_is_packed(tiny_run, monkeypatch):
     returned = []
     monkeypatch.setattr("minitf.translation.translator.return_freed_memory", lambda: returned.append(True))
-    translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
+    translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
     assert returned == [True]
     assert "compiled_search" in vars(translator.decoder)
     Translator.load(tiny_run, warn=lambda message: None)
     assert returned == [True]
 
 
-def test_every_kind_of_search(packed, tiny_run):
-    translator = Translator.load(tiny_run, precision=packed, warn=lambda message: None)
+def test_every_kind_of_search(tiny_run):
+    translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
     search = {"max_extra_length": 5}
     greedy = translator.translate(LINES, beam=1, **search)
     assert translator.translate(LINES, sampling=SamplingConfig(top_k=1), **search) == greedy
@@ -141,32 +122,6 @@ def test_what_weights_in_8_bits_need(tiny_run):
         InferenceTransformer(model_with(), packed="int8")
     with pytest.raises(UserError, match="int8 needs a Transformer, not a model of type TransformerDecoder"):
         Translator(TransformerDecoder(model_with()), None, packed="int8")
-
-
-def test_what_weights_in_16_bits_need(tiny_run, monkeypatch):
-    with pytest.raises(UserError, match="precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or"):
-        TranslateConfig(run=tiny_run, precision="bf16")
-    with pytest.raises(UserError, match="plain and precision='bf16' cannot be combined"):
-        TranslateConfig(run=tiny_run, precision="bf16", device="cuda", plain=True)
-    set_kernels("numpy")
-    with pytest.raises(UserError, match="precision=bf16 requires a GPU; choose --device cuda, --kernels numba, or"):
-        Translator.load(tiny_run, precision="bf16")
-    with pytest.raises(ValueError, match="weights in bf16 on a CPU require the kernels of Numba"):
-        InferenceTransformer(model_with(dtype=f4), packed="bf16")
-
-
-@pytest.mark.heavy
-def test_a_processor_without_the_instruction_is_told(tiny_run, monkeypatch):
-    pytest.importorskip("numba", reason="needs Numba")
-    from autograd.fast.low_precision import compiled_bf16
-
-    set_kernels("numba")
-    monkeypatch.setattr(compiled_bf16, "IS_AVAILABLE", False)
-    message = r"requires AVX-512 BF16 \(avx512_bf16\), which this processor lacks; choose float32"
-    with pytest.raises(UserError, match=message):
-        Translator.load(tiny_run, precision="bf16")
-    with pytest.raises(ValueError, match=message):
-        InferenceTransformer(model_with(dtype=f4), packed="bf16")
 
 
 def test_a_run_packed_in_8_bits_translates_as_the_run_to_the_bit(tiny_run, tmp_path):

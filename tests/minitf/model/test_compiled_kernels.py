@@ -16,8 +16,7 @@ from numba.core.registry import CPUDispatcher
 import autograd
 import minitf
 from autograd import random
-from autograd.fast import compiled_kernels, compiled_tiles, set_kernels
-from autograd.fast.low_precision import compiled_bf16, compiled_int8
+from autograd.fast import compiled_int8, compiled_kernels, compiled_tiles, set_kernels
 from minitf.fast.accelerate import accelerate
 from minitf.fast.compiled import compiled_layers, compiled_search
 from minitf.training.optim import batch_loss
@@ -126,7 +125,7 @@ def test_compiled_functions_are_made_in_one_way():
         assert function.targetoptions["inline"] == "always", function
     exact = [
         each
-        for module in (compiled_bf16, compiled_int8, compiled_tiles, compiled_layers, compiled_search)
+        for module in (compiled_int8, compiled_tiles, compiled_layers, compiled_search)
         for each in vars(module).values()
         if isinstance(each, CPUDispatcher)
     ]

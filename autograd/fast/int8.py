@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast.low_precision.packed import PackedWeights
 from autograd.fast.table import entry
 from autograd.fast.threads import blocks_of
 
@@ -25,6 +24,7 @@ f4 = np.float32
 LARGEST = 127  # so that -x is a number where x is
 LEAST = f4(1e-30)  # a row of x without a larger element counts as zeros: 127 / x is finite from there
 ZERO = 128  # what is added to the integers of x, as the instruction multiplies unsigned with signed ones
+OUTPUTS = 64  # rows of a group of weights, which are multiplied together
 INPUTS = 4  # elements of a row that stand side by side in a group
 ROWS = 512  # of a matrix that are quantised at a time, for temporary arrays that are small beside it
 EXACT = 1024  # products of such integers whose sum is exact in float32
@@ -50,25 +50,48 @@ def quantise(matrix: Array) -> tuple[Array, Array]:
     return integers, factors
 
 
-class Int8Weights(PackedWeights):
-    """The weights of a layer in 8 bits.
+class Int8Weights:
+    """The weights and the bias of a linear layer in 8 bits, in groups of outputs, as compiled kernels read them.
 
+    groups: int8 [out / 64, in / 4, 64, 4], with zeros up to whole groups
+    bias: float32 [out, up to whole groups]
     start: int32 [out, up to whole groups], -128 · Σ of the row, which undoes what is added to the integers of x
     factors: float32 [out, up to whole groups]
     """
 
     def __init__(self, integers: Array, factors: Array, bias: Array | None = None):
         """Shapes: int8 [out, in], float32 [out], float32 [out]"""
-        super().__init__(integers, bias)
-        self.start, self.factors = np.zeros(len(self.bias), np.int32), np.zeros(len(self.bias), f4)
-        self.start[: len(factors)] = -ZERO * integers.sum(axis=1, dtype=np.int32)
-        self.factors[: len(factors)] = factors
+        self.shape = out, n_in = integers.shape
+        whole = np.zeros((-(-out // OUTPUTS) * OUTPUTS, -(-n_in // INPUTS) * INPUTS), np.int8)
+        whole[:out, :n_in] = integers
+        self.groups = np.ascontiguousarray(whole.reshape(len(whole) // OUTPUTS, OUTPUTS, -1, INPUTS).swapaxes(1, 2))
+        self.bias, self.factors, self.start = (np.zeros(len(whole), kind) for kind in (f4, f4, np.int32))
+        if bias is not None:
+            self.bias[:out] = bias
+        self.factors[:out], self.start[:out] = factors, -ZERO * integers.sum(axis=1, dtype=np.int32)
 
     @classmethod
     def of(cls, matrix: Array, bias: Array | None = None) -> Int8Weights:
+        """Round a matrix.  Shapes: float32 [out, in]"""
         return cls(*quantise(matrix), bias)
 
+    @property
+    def size(self) -> int:
+        """The number of weights."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def words(self) -> Array:
+        """The groups as compiled kernels read them.  Shapes: int32 [out / 64, in / 4, 64]"""
+        return self.groups.view(np.int32)[..., 0]
+
+    def numbers(self, rows: Array) -> Array:
+        """Some rows of the matrix, as they are kept.  Shapes: int [R] -> int8 [R, in]"""
+        rows = np.asarray(rows)
+        return self.groups[rows // OUTPUTS, :, rows % OUTPUTS].reshape(len(rows), -1)[:, : self.shape[1]]
+
     def rows(self, rows: Array) -> Array:
+        """Some rows of the matrix.  Shapes: int [R] -> float32 [R, in]"""
         return self.numbers(rows) * self.factors[rows][:, None]
 
 
@@ -105,11 +128,3 @@ def linear_int8(x: Array, weights: Int8Weights, relu: bool = False) -> Array:
             total += (signed[:, i : i + EXACT] @ w[:, i : i + EXACT].T).astype(np.int32)
         y[:, some] = total.astype(f4) * (factors[:, None] * weights.factors[some]) + weights.bias[some]
     return np.maximum(y, 0, out=y) if relu else y
-
-
-@entry("numpy")
-def packed_weights(precision: str) -> type[PackedWeights]:
-    """Return the class of weights in "int8" or "bf16".  Raises: ValueError if there is none"""
-    if precision != "int8":
-        raise ValueError(f"weights in {precision} on a CPU require the kernels of Numba; choose --kernels numba")
-    return Int8Weights

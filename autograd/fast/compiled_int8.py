@@ -1,4 +1,4 @@
-"""`linear_int8` (int8.py) by the instructions of the processor that Numba compiles for.
+"""`linear_packed` (int8.py) by the instructions of the processor that Numba compiles for.
 
 `multiply_add` is written for all of them: vpdpbusd, where there is AVX-512 VNNI or AVX-VNNI, multiplies four pairs of
 bytes and adds them up; elsewhere bytes are widened to 16 bits, and LLVM finds the instruction for pairs of those:
@@ -19,6 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from autograd.fast.compiled import plain
 from autograd.fast.compiled_tiles import (
     F32,
     FEATURES,
@@ -33,8 +34,10 @@ from autograd.fast.compiled_tiles import (
     width_of_tile,
 )
 from autograd.fast.compiling import compiled_exactly
-from autograd.fast.low_precision.int8 import LARGEST, LEAST, ZERO
-from autograd.fast.low_precision.packed import OUTPUTS
+from autograd.fast.int8 import LARGEST, LEAST, OUTPUTS, ZERO, Int8Weights
+from autograd.fast.numpy_products import SERIAL_PRODUCT
+from autograd.fast.table import entry
+from autograd.fast.threads import run_blocks, thread_count
 
 Array = Any
 f4 = np.float32
@@ -110,10 +113,10 @@ def product_of_tile(rows: int) -> Callable[..., None]:
 
     @intrinsic
     def product(
-        typing_context: Any, x: Any, row: Any, groups: Any, start: Any, output: Any, y: Any, of_inputs: Any,
-        of_weights: Any, bias: Any, least: Any,
+        typing_context: Any, x: Any, row: Any, words: Any, steps: Any, start: Any, output: Any, y: Any, y_row: Any,
+        of_inputs: Any, of_weights: Any, bias: Any, least: Any,
     ) -> Any:  # fmt: skip
-        """y[row + r, output + o] = max(sum · (of_inputs[row + r] · of_weights[output + o]) + bias[output + o], least)
+        """y[y_row + r, output + o] = max(sum · (of_inputs[row + r] · of_weights[output + o]) + bias[output + o], least)
 
         sum = start[output + o] + Σ x[row + r] · weights[output + o]
 
@@ -121,30 +124,33 @@ def product_of_tile(rows: int) -> Callable[..., None]:
         """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            x, groups, start, y, of_inputs, of_weights, bias = (
-                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 5, 6, 7, 8)
+            x, words, start, y, of_inputs, of_weights, bias = (
+                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 4, 6, 8, 9, 10)
             )
-            row, output, least = arguments[1], arguments[4], in_all_lanes(builder, arguments[9], of_float)
+            row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
+            least = in_all_lanes(builder, arguments[11], of_float)
 
             def add_product(total: Any, *x_and_w: Any) -> Any:
                 return multiply_add(builder, total, x_and_w[:-1], x_and_w[-1])
 
             begun = vectors_from(builder, start, output, rows, VECTOR)
-            sums = sums_of_tile(builder, x, row, groups, begun, output, rows, VECTOR, add_product, PARTS)
+            sums = sums_of_tile(builder, x, row, words, steps, begun, output, rows, VECTOR, add_product, PARTS)
             factors = vectors_from(builder, of_weights, output, rows, of_float)
             shifts = vectors_from(builder, bias, output, rows, of_float)
-            for place, total in enumerate(sums):
-                r, v = divmod(place, len(begun))
+            for index, total in enumerate(sums):
+                r, v = divmod(index, len(begun))
                 of_row = builder.add(row, number(r))
                 of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
                 scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
                 shifted = builder.fadd(scaled, shifts[v])
                 result = builder.select(builder.fcmp_ordered("<", shifted, least), least, shifted)  # NaN stays
-                store(builder, result, element(builder, y, of_row, builder.add(output, number(LANES * v))))
+                place = builder.add(y_row, number(r)), builder.add(output, number(LANES * v))
+                store(builder, result, element(builder, y, *place))
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(x, index, groups, start, index, y, of_inputs, of_weights, bias, types.float32), generate
+        arrays = of_inputs, of_weights, bias
+        return types.void(x, index, words, index, start, index, y, index, *arrays, types.float32), generate
 
     return product
 
@@ -155,23 +161,41 @@ of_one, of_two, of_four = (product_of_tile(rows) for rows in (1, 2, 4))
 
 @compiled_exactly
 def linear_int8(
-    q: Array, of_inputs: Array, groups: Array, start: Array, of_weights: Array, bias: Array, relu: Any, first: int,
-    end: int, y: Array,
+    q: Array, of_inputs: Array, words: Array, start: Array, of_weights: Array, bias: Array, relu: bool, first: int,
+    end: int, y: Array, y_row: int,
 ) -> None:  # fmt: skip
-    """Outputs first … end - 1, which are whole groups.
+    """Outputs first … end - 1, which are whole groups, of rows y_row … of y.
 
-    Shapes: q int32 [R, PARTS · in / 4], of_inputs float32 [R], groups int32 [out / 64, in / 4, 64], start int32 [out],
-    of_weights, bias float32 [out], y float32 [R, out] (written), out being a multiple of 64
+    Shapes: q int32 [R, PARTS · in / 4], of_inputs float32 [R], words int32 [≥ out / 64 · in / 4 · 64], start
+    int32 and of_weights float32 [≥ out], bias float32 [≥ out], y float32 [≥ y_row + R, out] (written),
+    out being a multiple of 64
     """
     least = f4(0) if relu else f4(-np.inf)
-    rows = len(q)
+    rows, steps = len(q), q.shape[1] // PARTS
     whole = rows // 4 * 4
     for group in range(first, end, OUTPUTS):
         for output in range(group, group + OUTPUTS, OF_FOUR):
             for row in range(0, whole, 4):
-                of_four(q, row, groups, start, output, y, of_inputs, of_weights, bias, least)
+                of_four(q, row, words, steps, start, output, y, y_row + row, of_inputs, of_weights, bias, least)
         if rows - whole >= 2:
             for output in range(group, group + OUTPUTS, OF_TWO):
-                of_two(q, whole, groups, start, output, y, of_inputs, of_weights, bias, least)
+                of_two(q, whole, words, steps, start, output, y, y_row + whole, of_inputs, of_weights, bias, least)
         if rows % 2:
-            of_one(q, rows - 1, groups, start, group, y, of_inputs, of_weights, bias, least)
+            at = rows - 1
+            of_one(q, at, words, steps, start, group, y, y_row + at, of_inputs, of_weights, bias, least)
+
+
+@entry("numba", lambda x, weights, relu=False: plain(x))
+def linear_packed(x: Array, weights: Int8Weights, relu: bool = False) -> Array:
+    words = weights.words
+    rows, out = len(x), OUTPUTS * len(words)
+    y, q, of_inputs = np.empty((rows, out), f4), np.empty((rows, PARTS * words.shape[1]), np.int32), np.empty(rows, f4)
+    quantise_inputs(x, x.shape[1], q, of_inputs)
+    of_weights = words.reshape(-1), weights.start, weights.factors, weights.bias
+
+    def work(some: slice) -> None:
+        linear_int8(q, of_inputs, *of_weights, relu, OUTPUTS * some.start, OUTPUTS * some.stop, y, 0)
+
+    serial = rows * words.size < SERIAL_PRODUCT  # faster than float32 by as many as stand in its place
+    run_blocks(work, len(words), len(words) if serial else -(-len(words) // (4 * (thread_count() or 1))))
+    return np.ascontiguousarray(y[:, : weights.shape[0]])
