@@ -16,14 +16,24 @@ from tests.helpers.runs import call, differences, fingerprint, write_corpus
 pytestmark = pytest.mark.heavy
 
 
+@pytest.fixture(scope="module")
+def trained(ground, tmp_path_factory):
+    """A folder of texts and a run."""
+    folder = tmp_path_factory.mktemp("begun")
+    (folder / "texts").mkdir()
+    flags = write_corpus(folder / "texts")
+    assert call([*flags, *ground.flags[9:], "--output", str(folder / "run"), "--max-steps", "9"]) == 0
+    return folder
+
+
 @pytest.fixture
-def begun(ground, tmp_path):
+def begun(trained, tmp_path):
     """A folder of texts, and a run on them that was ended at step 9."""
-    (tmp_path / "texts").mkdir()
-    flags = write_corpus(tmp_path / "texts")
-    run = tmp_path / "run"
-    assert call([*flags, *ground.flags[9:], "--output", str(run), "--max-steps", "9"]) == 0
-    return tmp_path / "texts", run
+    for name in ("texts", "run"):
+        shutil.copytree(trained / name, tmp_path / name)
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace(str(trained), str(tmp_path)))
+    return tmp_path / "texts", tmp_path / "run"
 
 
 def resume(run, *more):
