@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
 from autograd.inspect.readable import readable_array
@@ -136,7 +138,7 @@ def _raise(op: Op | None, phase: str, what: str, array: Any, inputs: list[int]) 
     """Raises: AnomalyError that describes the first of the worst elements."""
     xp, numbers = backend_of([array]).xp, _in_numpys_dtype(array)
     bad = xp.isnan(numbers) if _kind(array) == NAN else xp.isinf(numbers)
-    index = tuple([int(i) for i in xp.unravel_index(int(bad.argmax()), bad.shape)])
+    index = tuple([int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape)])
     subject = "" if op is None else f"the {phase} pass of {op} "
     kinds = [KINDS[kind] for kind in inputs] if any(inputs) else ["finite"]
     given = f"; its inputs were {', '.join(kinds)}" if inputs else ""
