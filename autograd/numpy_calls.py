@@ -7,8 +7,10 @@ arrays. Every other call is refused, because its result would have no graph.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +57,8 @@ _DEFAULTS = {"out": None, "dtype": None, "where": True}
 """Arguments of ufuncs that change nothing."""
 _BY_NAME = {"keepdims", "ddof", "constant_values"}
 """Arguments that stand in another place in NumPy's functions."""
+
+_ARGUMENTS_OF_PYTORCH = {"dim": "axis", "keepdim": "keepdims"}
 
 _ATTRIBUTES = {  # of other libraries' arrays, and what they are here
     "cpu": "x.to('cpu'), or x.numpy()",
@@ -159,8 +163,28 @@ def _loses_gradient(x: Any) -> bool:
     return any(_loses_gradient(value) for value in values)
 
 
+def _naming_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which answers PyTorch's names of arguments with its own."""
+
+    @functools.wraps(function)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name in _ARGUMENTS_OF_PYTORCH:
+                raise TypeError(f"{function.__name__}() has no argument {name!r}; write {_ARGUMENTS_OF_PYTORCH[name]}=")
+        return function(*args, **kwargs)
+
+    return named
+
+
 def install() -> None:
     """Have NumPy's functions ask here when they are called with Tensors; have error messages say what to write."""
     other_names.update(_ATTRIBUTES)
+    for name in ops.__all__:
+        function = getattr(ops, name)
+        if "axis" in function.__code__.co_varnames[: function.__code__.co_argcount]:
+            named = _naming_arguments(function)
+            for place in (ops, sys.modules["autograd"], Tensor):
+                if getattr(place, name, None) is function:
+                    setattr(place, name, named)
     Tensor.__array_ufunc__ = lambda self, ufunc, method, *inputs, **kwargs: call_ufunc(ufunc, method, inputs, kwargs)
     Tensor.__array_function__ = lambda self, function, types, args, kwargs: call_function(function, args, kwargs)  # type: ignore[attr-defined]

@@ -229,6 +229,18 @@ def test_other_functions_and_arguments_are_refused_for_a_tensor_with_a_gradient(
         np.testing.assert_array_equal(np.asarray(getattr(one, "data", one)), other)
 
 
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        (lambda x: x.sum(dim=0), "write axis="), (lambda x: ag.softmax(x, dim=0), "write axis="),
+        (lambda x: ag.stack([x, x], dim=1), "write axis="), (lambda x: x.max(0, keepdim=True), "write keepdims="),
+    ],
+)  # fmt: skip
+def test_pytorch_s_names_of_arguments_are_answered_with_ours(call, instead):
+    with pytest.raises(TypeError, match=instead):
+        call(leaf(1.0, 2.0))
+
+
 def test_numpy_does_not_write_into_a_tensor():
     x = Tensor([1.0, 2.0])
     for write in (lambda: np.copyto(x, 0.0), lambda: np.put(x, 0, 5.0), lambda: np.fill_diagonal(Tensor(ONE), 1.0)):

@@ -117,6 +117,11 @@ def test_none_in_the_place_of_an_array_is_named(call):
         call()
 
 
+def test_masked_fill_fills_with_one_value():
+    with pytest.raises(ValueError, match=r"one value, found shape \(2,\)"):
+        ag.masked_fill(X, X.data > 1, [1.0, 2.0])
+
+
 @pytest.mark.parametrize("name", ["sum", "mean", "var", "max", "min", "logsumexp", "softmax", "log_softmax", "squeeze"])
 def test_several_axes_are_a_tuple(name):
     x = X if name != "squeeze" else Tensor(np.ones((1, 1)))
