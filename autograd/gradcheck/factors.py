@@ -234,7 +234,7 @@ def factor_beside_decay(e: Evidence) -> Iterator[Guess]:
     with np.errstate(all="ignore"):
         ratios, counts = np.unique((a / n)[~e.zero(n)].round(4), return_counts=True)
     fitted = np.linalg.lstsq(np.array([n, x]).T, a, rcond=None)[0][0]
-    for ratio in (fitted, *ratios[counts > 1]):  # the decay may be of all elements, or of some
+    for ratio in (fitted, *ratios[counts.argsort()[-1:]]):  # the decay may be of all elements, or of some
         factor = _nearest((*NICE, *range(5, 100)), ratio)
         some = ~e.zero(a - factor * n)
         decay = ratio_of((a - factor * n)[some], x[some])

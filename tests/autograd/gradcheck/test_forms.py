@@ -155,6 +155,7 @@ GRADIENTS = {
         lambda x: gradient(x) * [1.3, 1, 0.6, 1],
         "only the derivatives by the elements 0, 2 of the input are wrong",
     ),
+    "decay of some": (lambda x: 2 * gradient(x) + 0.3 * x * [0, 0, 1, 1], "but for 0.3 times the element"),
     "decay": (lambda x: 2 * gradient(x) + 0.3 * x, "are 2 times the right ones, but for 0.3 times the element"),
 }
 
