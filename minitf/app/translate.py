@@ -10,12 +10,14 @@ import itertools
 import json
 import os
 import select
+import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 MustWait = Callable[[], bool]
 READ_BYTES = 1 << 16
+COMPILED_FROM_BYTES = (
+    256 << 10
+)  # of text: what compiled kernels take to be compiled for the first time is then won back
 PROMPT = "> "
 
 
@@ -73,7 +78,7 @@ def translate_text(config: TranslateConfig) -> None:
         line_count = sum(1 for _ in read_lines(config.input))
     reference, given = (read_beside(path, config.input, line_count) for path in (config.reference, config.score))
     precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
-    set_up_device(config.threads, config.device, precision, config.kernels, plain=config.plain)
+    set_up_device(config.threads, config.device, precision, kernels_for(config), plain=config.plain)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         loaded: Any = {name: getattr(config, name) for name in ("average", "weights", "device", "precision", "plain")}
@@ -88,6 +93,27 @@ def translate_text(config: TranslateConfig) -> None:
     if reference is not None:
         file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
         print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
+
+
+def kernels_for(config: TranslateConfig) -> str:
+    """Return the kernels that `config` chooses: for auto, compiled ones for a large file, if they can be had."""
+    if config.kernels != "auto":
+        return config.kernels
+    pays = config.device == "cpu" and not config.plain and config.precision in (None, "float32", "int8")
+    if not pays or size_of_input(config) < COMPILED_FROM_BYTES:
+        return "numpy"
+    return "numpy" if find_spec("numba") is None or "NUMBA_DISABLE_JIT" in os.environ else "numba"
+
+
+def size_of_input(config: TranslateConfig) -> int:
+    """Return the bytes of the file that is the input, also one redirected to standard input; 0 for anything else."""
+    if config.text is not None or (config.input is None and sys.stdin is None):
+        return 0
+    try:
+        found = os.fstat(sys.stdin.fileno()) if config.input is None else config.input.stat()
+    except (OSError, ValueError):  # the latter of a stream without a file; reading says what is wrong
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 # ---- Work ----

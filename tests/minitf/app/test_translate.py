@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from minitf.app import translate
+from minitf.config import TranslateConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
 from minitf.system.process import run_command
@@ -430,3 +431,30 @@ def test_a_terminal_has_a_prompt_line_editing_and_a_history(tiny_run):
     assert once in answers
     assert twice in answers
     assert seen.count("> |") == 3
+
+
+def test_compiled_kernels_are_chosen_by_the_size_of_the_file_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(translate, "find_spec", lambda name: name)
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"x" * (translate.COMPILED_FROM_BYTES - 1))
+    large.write_bytes(b"x" * translate.COMPILED_FROM_BYTES)
+
+    def chosen(**settings):
+        return translate.kernels_for(TranslateConfig(run=tmp_path, **settings))
+
+    assert [chosen(input=path) for path in (small, large, tmp_path, tmp_path / "none")] == [
+        "numpy",
+        "numba",
+        *["numpy"] * 2,
+    ]
+    for path, kernels in ((small, "numpy"), (large, "numba")):
+        with path.open() as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            assert chosen() == kernels
+            assert chosen(text="x") == "numpy"
+    for other in ({"kernels": "numpy"}, {"precision": "float64"}, {"device": "cuda"}, {"plain": True}):
+        assert chosen(input=large, **other) == "numpy"
+    assert chosen(input=small, kernels="numba") == "numba"
+    monkeypatch.setattr(translate, "find_spec", lambda name: None)
+    assert chosen(input=large) == "numpy"
