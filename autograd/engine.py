@@ -100,7 +100,8 @@ class Op:
     forward: Any  # a static function or a method
     backward: Any
 
-    __slots__ = ("_edges", "_saved", "call_site", "freed", "order", "output_specs")  # set in a third of the time
+    # Slots are set in a third of the time
+    __slots__ = ("__dict__", "__weakref__", "_edges", "_saved", "call_site", "freed", "order", "output_specs")
     order: int  # by `clock`
     freed: bool
     output_specs: tuple[ArraySpec, ...]

@@ -45,13 +45,13 @@ def note_call_site(op: Any, *_: Any) -> None:
 class CallSites(Observer):
     """Notes by which code of the user each op was made."""
 
-    before_forward = staticmethod(note_call_site)
+    before_forward = staticmethod(note_call_site)  # type: ignore[assignment]  # nothing else is asked for
 
 
 class CallSitesOfNodes(Observer):
     """Notes the same of ops that are recorded, as messages of a backward pass name them."""
 
-    after_record = staticmethod(note_call_site)
+    after_record = staticmethod(note_call_site)  # type: ignore[assignment]
 
 
 class ChangesInPlace(Observer):

@@ -106,7 +106,7 @@ def from_vjp(function: Function, vjp: Function) -> Function:
     Raises: TypeError if the names of vjp's parameters say that the gradient is the last
     """
     code = getattr(vjp, "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if code else ()
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount] if code else ()
     if len(names) > 1 and names[-1] in GRADIENT_NAMES and names[0] not in GRADIENT_NAMES:
         raise TypeError(
             f"vjp is called with the incoming gradient first, and its parameters are ({', '.join(names)}): write "

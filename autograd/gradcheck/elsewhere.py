@@ -329,9 +329,10 @@ class OtherInputs:
         changed = {}
         for k, shape in shapes.items():
             if shape != self.given[k].shape:
-                changed[k] = self._in_shape(self.given[k], shape)
-                if changed[k] is None:
+                drawn = self._in_shape(self.given[k], shape)
+                if drawn is None:
                     return False
+                changed[k] = drawn
         every = " and ".join(str(changed.get(k, self.given[k]).shape) for k in self.arrays)
         return self._try(changed, f"{what}, of shape {every}", expected, loud=loud)
 

@@ -211,7 +211,7 @@ def _simple(e: Evidence, name: str, values: Array) -> Iterator[tuple[str, Array]
 
 def by_logarithm(e: Evidence) -> Iterator[Guess]:
     """Some derivatives are those by log x, or those by x in place of log x."""
-    off = ~e.zero(e.off).all(axis=0)
+    off = np.atleast_1d(~e.zero(e.off).all(axis=0))
     if e.at is None or (len(e.analytic) > 1 and off.all()):
         return
     x = e.at.reshape(-1)

@@ -295,7 +295,8 @@ class CheckedFunction:
             wrong = WRONG_SHAPE.search(str(error))
             if wrong is None or last.op is None:
                 raise GradcheckError(f"the backward pass stopped: {error}") from error
-            is_not_summed, cause = _about_shape(*map(ast.literal_eval, wrong.groups()), last.op.output_specs)
+            found_shape, expected_shape = map(ast.literal_eval, wrong.groups())
+            is_not_summed, cause = _about_shape(found_shape, expected_shape, last.op.output_specs)
             raise WrongShapeError(f"the backward pass stopped: {error}{cause}", is_not_summed) from error
         gradients = iter(found)
         return [
