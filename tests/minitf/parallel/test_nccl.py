@@ -1,4 +1,4 @@
-"""The calls of NCCL, their order and their streams, on a stand-in for CuPy."""
+"""The calls of NCCL that are made, beside those that CuPy has."""
 
 from importlib import import_module
 from importlib.util import find_spec
