@@ -175,6 +175,11 @@ def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, norm
         normalised[d] = centred
         variance += centred * centred
     inverse_std = f4(1) / np.sqrt(variance / width + eps)
+    if variance > np.finfo(np.float32).max:  # squares of numbers from 1e19 on are beyond float32
+        wide = 0.0
+        for d in range(total.size):
+            wide += np.float64(normalised[d]) ** 2
+        inverse_std = f4(1 / np.sqrt(wide / total.size + np.float64(eps)))
     for d in range(total.size):
         x = normalised[d] * inverse_std
         normalised[d] = x

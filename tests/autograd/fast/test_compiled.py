@@ -126,6 +126,15 @@ def test_no_nan_is_lost(strange, width):
             np.testing.assert_array_equal(np.isnan(ours), np.isnan(plain))
 
 
+@pytest.mark.parametrize("scale", [1e18, 1e20, 1e37])
+def test_layer_norm_of_numbers_whose_squares_are_beyond_single_precision(scale):
+    x, weight, bias = np.random.default_rng(0).standard_normal((5, 8)).astype(f4), np.ones(8, f4), np.zeros(8, f4)
+    one, other = (
+        COMPILED.dropout_add_layer_norm(x * f4(factor), None, None, 1.0, weight, bias, 0.0)[0] for factor in (1, scale)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("place", [2, 4], ids=["of the target", "of another class"])
 def test_the_loss_of_a_logit_of_minus_infinity(place, smoothing):
