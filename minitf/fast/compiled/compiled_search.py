@@ -146,13 +146,12 @@ def search(
     """`beam_search` from where `progress` says to the end, or until there are no nodes left; return how it has ended.
 
     text: rows of tokens of the source [N, 8], and memory for their queries, keys and values; places: 0 … N - 1, [1, N]
-    embeddings: of source and target, table, encodings of positions, and factor
+    embeddings: of source and target, table, encodings of positions, and factor; work: see `transform`; and logits
     limits: most output tokens of each sentence, its first place in `text`, and that after its last
     penalties: of each length; barred: the tokens that may not be chosen
     sentences: those that go on; hypotheses: rows of them, those of a sentence side by side, best first, before and
         after a step: tokens and nodes int64 [2, 2, R, T], log-probabilities [2, R]; and the rows of a step [R, 8]
     sources, nodes: keys and values of the source; queries, keys and values of every row so far; both of every layer
-    work: see `transform`; and logits
     found, finished: the results of each sentence: see `keep_finished`; whether they ended
     """
     paths, log_probability, step = hypotheses
