@@ -85,12 +85,9 @@ def without_removed(
         kept |= {"save_every": 1_500, "save_every_unit": "updates"}
         warn("checkpoints at intervals of minutes are no longer written: the run saves every 1,500 updates")
     if kept.get("precision") == "bf16" and kept.get("device") == "cpu" and (kept.get("devices") or "cpu")[:3] == "cpu":
+        kept["precision"] = "float32"  # in which such a run always kept its weights, and translated on a CPU
         if resuming:
-            raise UserError(
-                f"precision=bf16 on a CPU is a setting of earlier versions; use the run with minitf {LAST_VERSION}, or "
-                "start one from its weights with --init"
-            )
-        kept["precision"] = "float32"  # in which such a run always translated on a CPU
+            warn(f"products in bf16 on a CPU went with minitf {LAST_VERSION}: training goes on in float32")
     kept.pop("parsing", None)
     if kept.pop("task", "translation") == "parsing":  # a translation of words into tokens of trees
         texts = {split: [f"{run}/data/treebank/{split}.{side}" for side in ("words", "tokens")] for split in SPLITS}
