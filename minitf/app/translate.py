@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 MustWait = Callable[[], bool]
 READ_BYTES = 1 << 16
-COMPILED_FROM_BYTES = (
-    256 << 10
-)  # of text: what compiled kernels take to be compiled for the first time is then won back
+COMPILED_FROM_BYTES = 1 << 18  # of text, in whose translation the first compilation is won back
 PROMPT = "> "
 
 
