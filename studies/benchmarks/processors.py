@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the helpers of the tests, too
+
 import numpy as np
 
 from minitf.app import commands
