@@ -8,6 +8,7 @@ run of this one. Prints the table of docs/training.md.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -97,6 +98,11 @@ def compared(ours: Path, theirs: Path) -> tuple[str, str]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", nargs="*", help=argparse.SUPPRESS)  # of one process, see `train`
+    if given := parser.parse_args().work:
+        folder, run, way = given
+        return work(Path(folder), Path(run), way)
     print("| | " + " | ".join(WAYS) + " |\n|---|" + "---|" * len(WAYS))
     with tempfile.TemporaryDirectory() as name:
         for number, (processor, variables) in enumerate(PROCESSORS.items()):
@@ -125,4 +131,4 @@ def train(folder: Path, run: Path, way: str, variables: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(work(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]) if sys.argv[1:] else main())
+    sys.exit(main())

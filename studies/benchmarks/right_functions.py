@@ -8,6 +8,7 @@ Libraries that are not installed are left out, and said so.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -157,6 +158,7 @@ def sklearn_functions() -> Iterator[Case]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     warnings.simplefilter("error", GradcheckWarning)
     number, flagged = 0, []
     for cases in (numpy_functions, scipy_functions, statsmodels_functions, sklearn_functions):

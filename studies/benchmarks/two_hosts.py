@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the helpers of the tests, too
 
 import numpy as np
 
@@ -19,7 +22,12 @@ FLAGS = [
 ]
 
 
-def main(deed: str, folder: Path) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("deed", choices=["flags", "compare"])
+    parser.add_argument("folder", type=Path, help="of the corpus and the runs")
+    args = parser.parse_args()
+    deed, folder = args.deed, args.folder
     if deed == "flags":
         print(" ".join([*FLAGS, *write_corpus(folder)]))
         return 0
@@ -30,4 +38,4 @@ def main(deed: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(main())
