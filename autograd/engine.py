@@ -211,7 +211,7 @@ class Op:
         return n, n * sum(self.needs_gradient)
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} (made at {self.where[0]}:{self.where[1]})"
+        return type(self).__name__ + (f" (made at {self.where[0]}:{self.where[1]})" if self.call_site else "")
 
 
 def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> Tensor:

@@ -199,7 +199,7 @@ def penalty_notes(config: RunConfig, program: str) -> list[str]:
     return [
         f"{program} divides log-probabilities by length^{config.alpha:g}, the run by "
         f"((length + {config.beta:g}) / {config.beta + 1:g})^{config.alpha:g}, so that other translations may be best; "
-        "both search alike with alpha=0, or with beta=0 in the run"
+        f"minitf and {program} search alike with alpha=0, or with beta=0: minitf train --set"
     ]
 
 

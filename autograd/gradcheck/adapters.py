@@ -12,10 +12,11 @@ gradcheck(from_vjp(softplus, softplus_vjp), x)
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +29,14 @@ Function = Callable[..., Any]
 GRADIENT_NAMES = {"g", "g_y", "gy", "dy", "dout", "grad", "grad_output", "gradient", "cotangent", "ct"}
 
 
+class GradcheckWarning(UserWarning):
+    """A check passes, and leaves something unchecked."""
+
+
 class Wrapped(Op):
     """An op whose class has `value` and `pull_back` of all positional inputs, which `fill` makes of the arrays."""
+
+    told: ClassVar[set[int]]  # inputs of which a warning has said that they are not checked
 
     def value(self, inputs: Sequence[Any]) -> Any:
         """The outputs: one, or a tuple of several."""
@@ -61,6 +68,15 @@ class Wrapped(Op):
         found = self.pull_back(gs, inputs)
         every = found if isinstance(found, (tuple, list)) else (found,)
         if len(every) == len(inputs):
+            for k, (x, g) in enumerate(zip(inputs, every, strict=True)):
+                if k not in self.told and _is_unchecked(x, g):
+                    self.told.add(k)
+                    warnings.warn(
+                        f"input {k} is {x!r:.40}, which is passed on as it is: the gradient that was returned for it "
+                        "is not checked; give an array of floating-point numbers",
+                        GradcheckWarning,
+                        stacklevel=2,
+                    )
             every = [every[place] for place in self.places]
         elif len(every) != len(self.places):
             raise RuntimeError(
@@ -70,7 +86,15 @@ class Wrapped(Op):
         return tuple([None if g is None else np.asarray(g) for g in every])
 
 
+def _is_unchecked(x: Any, g: Any) -> bool:
+    """True for a gradient of a number, or of integers, with which nothing is compared."""
+    is_number = type(x) in (int, float) or (isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "iu")
+    return is_number and g is not None and bool(np.any(g))
+
+
 def _callable(op: type[Wrapped], function: Function) -> Function:
+    op.told = set()
+
     def wrapped(*inputs: Any, **keywords: Any) -> Any:
         places = [k for k, x in enumerate(inputs) if isinstance(x, (Tensor, np.ndarray))]
         others = [None if k in places else x for k, x in enumerate(inputs)]
@@ -133,7 +157,11 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
         (get, set, gradient), or a pair of dicts that the layer uses, of values and of gradients by name.  The values
         are set for each call and back after it.  gradient() returns what the last backprop found; an array that
         backprop adds to is set to 0 before it.
+
+    Raises: TypeError for anything but such a function
     """
+    if not callable(layer) or callable(params):
+        raise TypeError("from_pair takes one function, which returns (output, backprop); give backprop as its result")
     if isinstance(params, tuple):
         kept, gradients = params
         params = {name: (partial(kept.get, name), partial(kept.__setitem__, name), partial(gradients.get, name))
@@ -153,7 +181,10 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
     class FromPair(Wrapped):
         def value(self, inputs: Sequence[Any]) -> Any:
             count = len(inputs) - len(parameters)
-            output, self.backprop = with_values(inputs[count:], lambda: layer(*inputs[:count]))
+            found = with_values(inputs[count:], lambda: layer(*inputs[:count]))
+            if not isinstance(found, tuple) or len(found) != 2 or not callable(found[1]):
+                raise TypeError(f"layer must return a pair (output, backprop), found {type(found).__name__}")
+            output, self.backprop = found
             return output
 
         def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:

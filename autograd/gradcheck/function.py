@@ -19,7 +19,7 @@ import numpy as np
 
 from autograd import engine, functional, observers, random
 from autograd.backend import backend_of
-from autograd.gradcheck.adapters import Wrapped, array_of_torch, is_torch
+from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, array_of_torch, is_torch
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
@@ -44,10 +44,6 @@ class WrongShapeError(GradcheckError):
     def __init__(self, message: str, is_not_summed: bool = False):
         super().__init__(message)
         self.is_not_summed = is_not_summed
-
-
-class GradcheckWarning(UserWarning):
-    """A check passes, and leaves something unchecked."""
 
 
 class NondifferentiableError(GradcheckError):

@@ -76,8 +76,8 @@ def check_texts(texts: Texts, say: Say) -> None:
         swapped, count = words.swapped(itertools.islice(read_pairs(*pairs[name]), PAIRS_OF_WORDS))
         if 2 * swapped > count:
             say(
-                f"warning: the source of --{name} is like the targets of training, and its target like the sources; "
-                "give its two files in the other order"
+                f"warning: the source of --{name} is like the targets of training, and its target like the sources: "
+                f"--train or --{name} has its two files in the wrong order"
             )
 
 

@@ -85,7 +85,8 @@ class RunDirectory:
         with os_errors_explained(f"look into {path}"):
             is_folder, has_config = run.path.is_dir(), run.config_path.is_file()
         if not is_folder:
-            raise UserError(f"{path} is not a directory; give the directory of a training run, such as runs/tiny")
+            text = f" (a text: --input {quote(str(path))})" if run.path.is_file() else ""
+            raise UserError(f"{path} is not a directory{text}; give the directory of a training run, such as runs/tiny")
         if not has_config:
             raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the directory of a training run")
         if any((run.path / name).is_file() for name in WEIGHTS_OF_OTHERS):

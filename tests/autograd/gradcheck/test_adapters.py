@@ -8,7 +8,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, gradcheck
-from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_torch, from_vjp
+from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_pair, from_torch, from_vjp
 from tests.helpers.ops import CENTRAL, W, X, message
 
 
@@ -280,3 +280,21 @@ def test_parameters_that_a_function_closes_over_are_reported(torch):
     module = torch.nn.Linear(3, 2).double()
     with pytest.warns(GradcheckWarning, match=r"\(2, 3\) of PyTorch.*or a module itself to from_torch"):
         gradcheck(from_torch(lambda x: module(x)), X)
+
+
+@pytest.mark.parametrize("b", [0.3, np.array([1, 2, 3])], ids=["a number", "integers"])
+def test_a_gradient_that_nothing_is_compared_with_is_told_once(b):
+    wrong = from_vjp(lambda x, b: x * b, lambda g, x, b: (g * b, 7 * (g * x).sum()))
+    with pytest.warns(GradcheckWarning, match="input 1 is .* not checked; give an array of floating") as warned:
+        assert gradcheck(wrong, [np.array([0.5, -1.0, 2.0]), b])
+    assert len(warned) == 1
+    without = from_vjp(lambda x, b: x * b, lambda g, x, b: (g * b, None))
+    assert gradcheck(without, [np.array([0.5, -1.0, 2.0]), b])
+
+
+def test_a_pair_is_one_function_that_returns_both():
+    for layer in ((np.sin, np.cos), lambda x: np.sin(x)):
+        with pytest.raises(TypeError, match=r"from_pair takes one function|must return a pair \(output, backprop\)"):
+            gradcheck(from_pair(layer), np.ones(3))
+    with pytest.raises(TypeError, match="takes one function"):
+        from_pair(np.sin, np.cos)

@@ -51,6 +51,7 @@ def names_of_the_table():
         "check_jvp": check_jvp, "f": np.sin, "vjp": lambda g, x: g * np.cos(x), "jvp": lambda x, v: v * np.cos(x),
         "loss": loss, "gradient": gradient, "hessian": hessian, "point": POINT, "points": np.linspace(-9, 9, 41),
         "slope": lambda x: 1 - np.tanh(x) ** 2, "second": lambda x: -2 * np.tanh(x) * (1 - np.tanh(x) ** 2),
+        "w": RNG.standard_normal((X.shape[-1], 2)), "matmul_vjp": lambda g, x, w: (g @ w.T, x.T @ g),
         "narrow": lambda x: x.astype("f") ** 2, "narrow_vjp": lambda g, x: 2 * g * x,
     }  # fmt: skip
 
@@ -59,7 +60,7 @@ LINES = re.findall(r"^\| .* \| `(.*)` \|$", Path("docs/gradients.md").read_text(
 
 
 def test_the_table_has_all_forms():
-    assert len(LINES) == 10
+    assert len(LINES) == 11
 
 
 @pytest.mark.parametrize("line", LINES)

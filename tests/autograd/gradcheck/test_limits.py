@@ -189,7 +189,7 @@ def test_unusable_arguments():
 @pytest.mark.parametrize("fast", [False, True])
 def test_functions_that_complex_steps_do_not_suit(fast):
     """Said so, and neither passed nor called wrong."""
-    for function, reason in ((ag.abs, "Abs .* turns complex numbers into real ones"), (ag.silu, "disagree with its")):
+    for function, reason in ((ag.abs, "Abs turns complex numbers into real ones"), (ag.silu, "disagree with its")):
         with pytest.raises(ValueError, match=rf"mode='complex' does not suit this function: .*{reason}.*central"):
             gradcheck(function, np.array([0.3, -0.7]), fast=fast, options=COMPLEX)
 

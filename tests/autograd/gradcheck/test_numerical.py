@@ -40,7 +40,7 @@ UNSUITABLE = {  # what NumPy cannot compute, casts that lose the imaginary part,
     "math": (lambda x: np.array([[math.sin(v) for v in row] for row in x]), np.cos, "stops with ComplexWarning"),
     "float64 buffer": (lambda x: np.copyto(y := np.empty(x.shape), np.sin(x)) or y, np.cos, "stops with TypeError"),
     "astype": (lambda x: np.sin(x.astype(float)), np.cos, "stops with ComplexWarning"),
-    "real": (lambda x: np.sin(x.real), np.cos, "Made .* turns complex numbers into real ones"),
+    "real": (lambda x: np.sin(x.real), np.cos, "Made turns complex numbers into real ones"),
     "not analytic": (lambda x: np.abs(x) * (1 + 0j if np.iscomplexobj(x) else 1), np.sign, "is not analytic"),
     "NaN": (lambda x: np.sin(x) * (np.nan if np.iscomplexobj(x) else 1), np.cos, "is not analytic"),
 }
