@@ -85,7 +85,7 @@ def set_values(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, _, value = word.partition("=")
         if name not in valid:
-            raise UserError(f"--set {shortened(word)} names no field, or one that has a flag{nearest(name, valid)}")
+            raise UserError(f"--set {shortened(word)} names no field, or one with a flag{nearest(name, valid)}")
         try:
             found[name] = converter(valid[name])(value)
         except argparse.ArgumentTypeError as error:
