@@ -437,7 +437,7 @@ Reduction = Literal["mean", "sum", "none"]
 def cross_entropy(
     logits: TensorLike, targets: TensorLike, *, label_smoothing: float = 0.0, ignore_index: int = -100,
     reduction: Reduction = "mean", with_nll: bool = False,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Cross-entropy of integer targets under softmax(logits), with label smoothing (section 5.4).
 
     The target distribution gives 1 - ε to the target and spreads ε over all V classes, the target included
@@ -464,7 +464,7 @@ def cross_entropy(
     )  # fmt: skip
     if reduction == "none" and len(leading) != 1:
         loss, nll = loss.reshape(tuple(leading)), nll.reshape(tuple(leading))
-    return (loss, nll.detach()) if with_nll else loss
+    return (loss, nll.detach()) if with_nll else loss  # type: ignore[return-value]  # a Tensor can be unpacked, too
 
 
 def labels_of_rows(

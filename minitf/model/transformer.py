@@ -298,14 +298,11 @@ class Transformer(Module):
 
         Shapes: source int [B, S], target and labels int [B, T]
         """
-        return ag.cross_entropy(
-            self(source, target),
-            labels,
-            label_smoothing=label_smoothing,
-            ignore_index=PAD,
-            reduction=reduction,
-            with_nll=True,
+        logits = self(source, target)
+        loss, nll = ag.cross_entropy(
+            logits, labels, label_smoothing=label_smoothing, ignore_index=PAD, reduction=reduction, with_nll=True
         )
+        return loss, nll
 
     @property
     def output_matrix(self) -> Parameter:

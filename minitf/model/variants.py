@@ -192,7 +192,7 @@ class ForeignTransformer(Transformer):
         allowed = xp.asarray(np.flatnonzero(~masked))  # [V']
         column = xp.asarray(np.where(masked, -1, np.cumsum(~masked) - 1))  # [V], -1: none
         hidden = self.decode(target, self.encode(source), padding_mask(source))
-        return ag.cross_entropy(
+        loss, nll = ag.cross_entropy(
             ag.linear(
                 hidden, self.output_matrix[allowed], self.output_bias[allowed] if self.config.output_bias else None
             ),
@@ -202,6 +202,7 @@ class ForeignTransformer(Transformer):
             reduction=reduction,
             with_nll=True,
         )
+        return loss, nll
 
 
 def end_for_start(tokens: Array) -> Array:
