@@ -245,6 +245,9 @@ class ArraySpec(NamedTuple):
         """The number of axes."""
         return len(self.shape)
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"backward reads an array of shape {self.shape} that `reads` of its op does not name")
+
     @property
     def size(self) -> int:
         """The number of elements."""

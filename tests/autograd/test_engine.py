@@ -142,6 +142,22 @@ def test_a_plain_op_keeps_what_the_gradients_that_are_needed_read():
         y.backward(np.ones(1))
 
 
+def test_an_array_that_reads_does_not_name_is_told():
+    class Square(Op):
+        reads = ""
+
+        @staticmethod
+        def forward(xp, x):
+            return x * x
+
+        @staticmethod
+        def backward(xp, g, y, x):
+            return 2 * g * x
+
+    with pytest.raises(TypeError, match=r"reads an array of shape \(1,\) that `reads` of its op does not name"):
+        apply(Square, leaf(3.0)).backward()
+
+
 # ---- Leaves and dtypes ----
 
 
