@@ -8,6 +8,11 @@ from autograd.backend import CPU, Backend
 from autograd.fast.table import cpu
 
 
+def numba_is_switched_off() -> bool:
+    """Whether the environment switches Numba's compiler off."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
 def set_kernels(name: str) -> None:
     """Compute with "numpy" on the CPU from now on, in the whole process, or with kernels that "numba" compiles.
 
@@ -19,7 +24,7 @@ def set_kernels(name: str) -> None:
     if name not in ("numpy", "numba"):
         raise ValueError(f"kernels={name!r} are not known; choose 'numpy' or 'numba'")
     if name == "numba":
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        if numba_is_switched_off():
             raise ValueError(
                 f"compiled kernels need Numba's compiler, which NUMBA_DISABLE_JIT={os.environ['NUMBA_DISABLE_JIT']} "
                 "switches off; unset it, or choose kernels=numpy"

@@ -25,6 +25,7 @@ from minitf.training.state import (
 )
 from minitf.training.validation import owes_validation, validate
 
+Say = Callable[[str], None]
 SPARE = 0.95  # of the steps that would fit the minutes: validations and checkpoints take some time
 
 
@@ -32,7 +33,6 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     """Train until the steps, the minutes or the patience of the run are used up, or `stop` is requested.
 
     on_log: called after each line of the log
-
     Raises: TrainingError if the loss or the gradient is not finite.
     """
     config, model, optimizer, state, process = run.config, run.model, run.optimizer, run.state, run.process
@@ -44,15 +44,8 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     if owes_validation(run):  # the run was stopped between a step and the end of its validation
         validate(run, progress)
         save(run)
-
-    if 0 < state.planned_steps <= first_step:
-        progress.say(
-            f"warning: the learning rate has come to 0 in the {state.planned_steps:,} steps that fitted --max-minutes; "
-            "to train for longer, start a run with more --max-minutes"
-        )
     rates, pace_from = schedule(config, state), (state.step, state.elapsed_s)
-    if config.max_steps - first_step > PLANNED_AT:  # of a shorter run, its end says it soon enough
-        warn_of_warm_up("will end", last_step(config, state), rates, progress.say)
+    warn_of_schedule(run, rates, progress.say)
 
     while not (stop or is_finished(config, state, clock)):
         # ---- 1. schedule ----
@@ -77,15 +70,12 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
-        if step == PLANNED_AT // 2:  # when kernels have been compiled
-            pace_from = (step, state.elapsed_s)
         show_step(run, clock, progress, rate, first_step)
         if step == 1 or step % config.log_every == 0:
             progress.update(log_interval(run), clock.remaining_s(step, last_step(config, state)))
             on_log()
-
-        if step == PLANNED_AT:
-            fit_schedule(run, clock, *pace_from, progress.say)
+        if step in (PLANNED_AT // 2, PLANNED_AT):  # by the former, kernels have been compiled
+            pace_from = fit_schedule(run, clock, *pace_from, progress.say)
             rates = schedule(config, state)
 
         # ---- 5. validate and save ----
@@ -101,19 +91,34 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         finish(run, progress)
 
 
-def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: Callable[[str], None]) -> None:
-    """Fit the schedule to the minutes of the run, if these end it before its steps do.  since: of the measured pace"""
+def warn_of_schedule(run: Run, rates: OptimizerConfig, say: Say) -> None:
+    """Warn of steps that are left with a learning rate of 0, and of a training that ends within its warm-up."""
     config, state = run.config, run.state
-    if config.max_minutes is None:
-        return
-    pace_s = (state.elapsed_s - since_s) / (state.step - since_step)
-    planned = state.step + int(SPARE * clock.steps_left(max(pace_s, 1e-9)))
-    if 2 * PLANNED_AT <= planned < config.max_steps:  # fewer have no time for a warm-up and a decay
-        state.planned_steps = planned
+    if 0 < state.planned_steps <= state.step:
         say(
-            f"the learning rate fits {config.max_minutes:g} minutes: it rises for "
-            f"{schedule(config, state).warmup_steps:,} steps and falls to 0 at step {planned:,}"
+            f"warning: the learning rate has come to 0 in the {state.planned_steps:,} steps that fitted --max-minutes; "
+            "to train for longer, start a run with more --max-minutes"
         )
+    if config.max_steps - state.step > PLANNED_AT:  # of a shorter run, its end says it soon enough
+        warn_of_warm_up("will end", last_step(config, state), rates, say)
+
+
+def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: Say) -> tuple[int, float]:
+    """Fit the schedule, at step PLANNED_AT, to the minutes of the run, if these end it before its steps do.
+
+    since_step, since_s: from where the pace is measured; returned: from where it is to be measured next
+    """
+    config, state = run.config, run.state
+    if config.max_minutes is not None and state.step == PLANNED_AT:
+        pace_s = (state.elapsed_s - since_s) / (state.step - since_step)
+        planned = state.step + int(SPARE * clock.steps_left(max(pace_s, 1e-9)))
+        if 2 * PLANNED_AT <= planned < config.max_steps:  # fewer have no time for a warm-up and a decay
+            state.planned_steps = planned
+            say(
+                f"the learning rate fits {config.max_minutes:g} minutes: it rises for "
+                f"{schedule(config, state).warmup_steps:,} steps and falls to 0 at step {planned:,}"
+            )
+    return state.step, state.elapsed_s
 
 
 def show_step(run: Run, clock: Clock, progress: Progress, rate: float, first_step: int) -> None:
@@ -161,7 +166,7 @@ def log_interval(run: Run) -> dict[str, Any]:
     return record
 
 
-def warn_of_warm_up(how: str, end: int, config: OptimizerConfig, say: Callable[[str], None]) -> None:
+def warn_of_warm_up(how: str, end: int, config: OptimizerConfig, say: Say) -> None:
     """Say that a run ends while its learning rate still rises.  how: "will end" or "has ended" at step `end`"""
     if end <= config.warmup_steps:
         say(
