@@ -36,7 +36,7 @@ class GradcheckWarning(UserWarning):
 class Wrapped(Op):
     """An op whose class has `value` and `pull_back` of all positional inputs, which `fill` makes of the arrays."""
 
-    told: ClassVar[set[int]]  # inputs of which a warning has said that they are not checked
+    warned_of: ClassVar[set[int]]  # inputs whose gradients nothing is compared with
 
     def value(self, inputs: Sequence[Any]) -> Any:
         """The outputs: one, or a tuple of several."""
@@ -69,8 +69,8 @@ class Wrapped(Op):
         every = found if isinstance(found, (tuple, list)) else (found,)
         if len(every) == len(inputs):
             for k, (x, g) in enumerate(zip(inputs, every, strict=True)):
-                if k not in self.told and _is_unchecked(x, g):
-                    self.told.add(k)
+                if k not in self.warned_of and _is_unchecked(x, g):
+                    self.warned_of.add(k)
                     warnings.warn(
                         f"input {k} is {x!r:.40}, which is passed on as it is: the gradient that was returned for it "
                         "is not checked; give an array of floating-point numbers",
@@ -93,7 +93,7 @@ def _is_unchecked(x: Any, g: Any) -> bool:
 
 
 def _callable(op: type[Wrapped], function: Function) -> Function:
-    op.told = set()
+    op.warned_of = set()
 
     def wrapped(*inputs: Any, **keywords: Any) -> Any:
         places = [k for k, x in enumerate(inputs) if isinstance(x, (Tensor, np.ndarray))]

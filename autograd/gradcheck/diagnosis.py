@@ -1,4 +1,4 @@
-"""Find the mistake that a wrong Jacobian points to: each pattern makes guesses, and the first that fits is told."""
+"""Find the mistake that a wrong Jacobian points to: each pattern makes guesses, and the first that fits is named."""
 
 from __future__ import annotations
 

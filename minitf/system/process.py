@@ -58,9 +58,9 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
             status = exit_status(error) if isinstance(error, KeyboardInterrupt) else 128 + received[-1]
             say("interrupted" if status == 128 + signal.SIGINT else "terminated")
             return status
-        if (told := explanation(error)) is None:
+        if (sentence := explanation(error)) is None:
             raise
-        say(f"error: {told}")
+        say(f"error: {sentence}")
         return error.exit_status if isinstance(error, UserError) else UserError.exit_status
     finally:
         _restore(previous)

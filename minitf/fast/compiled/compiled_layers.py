@@ -31,9 +31,8 @@ PART = 256  # elements of a row of logits that are summed in float32, before flo
 
 # Where the numbers of a stack of layers are: places[product or norm, layer] of these kinds
 INWARD, OUTWARD, UP, DOWN, QUERY, CROSS, MEMORY, LOGITS, NORMS, LAST = map(np.int64, range(10))
-WEIGHTS, INPUTS, OUT, BIAS, START, FACTORS = range(
-    6
-)  # first word or number of each, and sizes; of norms, the first alone
+# The first word or number of each, and sizes; a norm has the first alone
+WEIGHTS, INPUTS, OUT, BIAS, START, FACTORS = range(6)
 ENCODER, DECODER = map(np.int64, range(2))
 
 # Columns of rows of tokens: the token and its position, and from where to where `attend` finds keys and values
