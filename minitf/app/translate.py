@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import select
-import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -106,14 +105,13 @@ def kernels_for(config: TranslateConfig) -> str:
 
 
 def size_of_input(config: TranslateConfig) -> int:
-    """Return the bytes of the file that is the input, also one redirected to standard input; 0 for anything else."""
+    """Return the bytes of the file that is the input, also one redirected to standard input; a pipe has 0."""
     if config.text is not None or (config.input is None and sys.stdin is None):
         return 0
     try:
-        found = os.fstat(sys.stdin.fileno()) if config.input is None else config.input.stat()
+        return (os.fstat(sys.stdin.fileno()) if config.input is None else config.input.stat()).st_size
     except (OSError, ValueError):  # the latter of a stream without a file; reading says what is wrong
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 # ---- Work ----
