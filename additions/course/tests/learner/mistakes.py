@@ -204,7 +204,7 @@ MISTAKES = {
         ("divided by n - 1", "mean_of_rows(centred**2) + eps", "centred.var(axis=-1, ddof=1, keepdims=True) + eps"),
         ("over the whole array", "mean_of_rows(g_n) - n * mean_of_rows(g_n * n)", "g_n.mean() - n * (g_n * n).mean()"),
         ("x stands where n", "- n * mean_of_rows(g_n * n)", "- x * mean_of_rows(g_n * n)"),
-        ("`1` is divided by `sqrt(mean_of_rows((x - mean_of_rows(x)) * (x", "xp.sqrt(mean_of_rows(centred**2) + eps)", "mean_of_rows(centred**2) + eps"),
+        ("`1` is divided by `sqrt(variance + eps)` twice", "xp.sqrt(mean_of_rows(centred**2) + eps)", "mean_of_rows(centred**2) + eps"),
     ],
     "attention": [
         ("the factor `scale` is missing beside `softmax_gradient(g_p, p)`", "g_scores = scale *", "g_scores ="),
