@@ -52,7 +52,8 @@ peer() { echo "$P $PEER train --device cuda --amp bf16 --config base --batch 500
 wanted peer && part peer-warm 170 $(peer --compile --runs 1 --warmup 2) &
 wanted card && part card 75 $P $HERE/card.py # with every kernel compiled, for all that follow
 tests="$P -m pytest -q -m gpu -rs -p no:cacheprovider -W default -n 4"
-{
+(
+  export OPENBLAS_NUM_THREADS=2 # of each of twenty processes
   wanted kernels && part kernels 130 $tests tests/autograd/fast/test_cuda.py tests/autograd/fast/test_self_test.py &
   wanted models && part models 130 $tests tests/minitf/test_on_gpu.py tests/minitf/fast/test_step_graphs.py &
   if wanted cases; then
@@ -66,7 +67,8 @@ tests="$P -m pytest -q -m gpu -rs -p no:cacheprovider -W default -n 4"
   wanted curves && part curves 170 $P $HERE/curves.py "$R" &
   { wanted suspects && part suspects 120 $P $HERE/suspects.py; wanted nccl && part nccl 60 $P $HERE/nccl_one.py; } &
   wait
-}
+)
+wait
 keep
 
 # ---- 2. How fast?  Alone on the card, ours before and after the peer ----
