@@ -7,7 +7,7 @@
 # the programs where a kernel takes long.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
-HERE=studies/benchmarks/gpu_window CARRIED=build/gpu-window PEER=studies/benchmarks/peers/torch_transformer.py
+HERE=studies/benchmarks/gpu_window CARRIED=${CARRIED:-build/gpu-window} PEER=studies/benchmarks/peers/torch_transformer.py
 T0=$(date +%s) END=${END:-475} OUT=${OUT:-build/gpu-window/out} P=${PYTHON:-python3}
 PARTS=${*:-card kernels models cases demo curves suspects nccl step peer rates sanitizers ncu}
 R=$(mktemp -d)

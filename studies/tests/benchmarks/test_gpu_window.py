@@ -20,6 +20,7 @@ def window(folder: Path, python: Path, *parts: str, **environment: str) -> tuple
         "OUT": str(folder / "out"),
         "PYTHON": str(python),
         "CUPY_CACHE_DIR": str(folder),
+        "CARRIED": str(folder / "none"),
         **environment,
     }
     done = subprocess.run(["bash", WINDOW, *parts], env=found, capture_output=True, text=True, check=False)
