@@ -47,7 +47,7 @@ def test_an_addition_may_be_missing(addition, tmp_path):
         assert said.count("\n") == 1
 
 
-@pytest.mark.heavy
+@pytest.mark.slow  # test_rooms.py reads all imports
 def test_training_and_translation_need_no_addition(tmp_path):
     gone = tuple(f"additions.{addition}" for addition in ADDITIONS)
     small = ["--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--max-extra-length", "2"]

@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograd import Op, Tensor, no_grad
+import autograd as ag
+from autograd import Op, Tensor, apply, no_grad
 from autograd.gradcheck import GradcheckError
 from autograd.observers import Observer, observe
 from tests.cases import all_cases, cases_for
 from tests.cases.__main__ import main
+from tests.cases.checks import Example, check_example
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 
@@ -50,13 +52,6 @@ def test_make_is_repeatable_and_gives_float64():
             assert a.strides == b.strides
 
 
-def test_different_generators_give_different_examples():
-    for case in all_cases():
-        arrays = [case.make(np.random.default_rng(seed))[1] for seed in range(10)]
-        if arrays[0][0].size:
-            assert any(x[0].shape != arrays[0][0].shape or (x[0] != arrays[0][0]).any() for x in arrays), str(case)
-
-
 class FlopCounts(Observer):
     """What each op counts, forward and backward."""
 
@@ -87,7 +82,52 @@ def test_flop_counts(op):
             assert 0 <= backward < np.inf, f"{case}: {name}"
 
 
-# ---- Tables ----
+# ---- Checks ----
+
+
+def broken(forward, backward):
+    def run(self, x):
+        self.save(x)
+        return forward(x)
+
+    return lambda x: apply(type("Broken", (Op,), {"forward": run, "backward": backward}), x)
+
+
+X = np.random.default_rng(0).standard_normal((2, 3))
+
+
+def test_check_example_uses_all_three_sources():
+    right = check_example(Example(ag.tanh, [X], lambda x: 1 - 2 / (ag.exp(2 * x) + 1)))
+    assert 0 < right.central < 1e-8
+    assert right.complex_step < 1e-14
+    assert right.plain < 1e-14
+    assert check_example(Example(ag.tanh, [X]), analytic=False)[1:] == (None, None)
+
+
+def test_check_example_rejects_small_errors():
+    def off(by):
+        return broken(np.sin, lambda self, g: g * np.cos(self.saved[0]) * (1 + by))
+
+    with pytest.raises(GradcheckError, match="numerical"):
+        check_example(Example(off(1e-5), [X]), analytic=False)
+    check_example(Example(off(1e-9), [X]), analytic=False)  # less than differences can see
+    with pytest.raises(GradcheckError, match="numerical"):
+        check_example(Example(off(1e-9), [X]))
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        lambda x: ag.tanh(x) * (1 + 1e-10),
+        lambda x: ag.tanh(x)[None],
+        lambda x: ag.tanh(x) + (x - x.detach()) * 1e-9,
+        lambda x: (ag.tanh(x), x),
+    ],
+    ids=["value", "shape", "gradient", "number of outputs"],
+)
+def test_check_example_rejects_another_function(plain):
+    with pytest.raises(GradcheckError, match="plain composition"):
+        check_example(Example(ag.tanh, [X], plain))
 
 
 # ---- The command and its page ----

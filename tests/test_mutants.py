@@ -10,8 +10,7 @@ pytest.importorskip("additions.course", reason="the rules of mistakes are those 
 
 from tests.helpers.marks import parametrize_some
 from tests.mutants import __main__ as command
-from tests.mutants import checks
-from tests.mutants.checks import checks_for, files_of_tests, run_tests, try_out
+from tests.mutants.checks import checks_for, try_out
 from tests.mutants.mutants import ROOMS, RULES, Mutant, all_mutants
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant is a fork of the process")
@@ -50,11 +49,6 @@ def test_each_mutant_has_checks():
         assert next(checks_for(mutant), None), mutant
 
 
-def test_the_file_of_a_module_comes_first():
-    assert files_of_tests("autograd.ops.reduce")[0] == "tests/autograd/ops/test_reduce.py"
-    assert files_of_tests("autograd.gradcheck")[0] == "tests/autograd/gradcheck/test_gradcheck.py"
-
-
 def test_a_mistake_is_made_in_a_process_of_its_own():
     assert [*try_out([NEGATIVE, None], 2, lambda _: iter([slope]))].count((NEGATIVE, "it is 1.0")) == 1
     assert slope() is None
@@ -89,15 +83,3 @@ def test_a_check_that_fails_on_the_code_as_it_is_proves_nothing(monkeypatch, cap
     monkeypatch.setattr(command, "all_checks", lambda mutants: iter([lambda: "it fails"]))
     assert command.main([]) == 1
     assert capsys.readouterr().out == "NOTHING PROVEN: a check fails on the code as it is: it fails\n"
-
-
-def test_the_failure_of_a_test_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "ROOT", tmp_path)
-    file = tmp_path / "test_something.py"
-    file.write_text(
-        "def test_right():\n    pass\n\ndef test_wrong():\n    assert 1 == 2, 'not equal'\n", encoding="utf-8"
-    )
-    assert "test_wrong: AssertionError: not equal" in (run_tests(str(file)) or "")
-    whole = tmp_path / "test_whole.py"
-    whole.write_text("def test_right():\n    pass\n", encoding="utf-8")
-    assert run_tests(str(whole)) is None

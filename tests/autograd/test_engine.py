@@ -9,9 +9,6 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply
-from autograd.engine import run_backward
-from autograd.observers import Observer, observe
-from autograd.tensor import starting_gradient
 from tests.helpers.leaves import leaf, random_leaf, without_garbage_collector
 
 # ---- Values and intermediates used more than once ----
@@ -101,15 +98,6 @@ def test_a_wrong_number_of_gradients_is_an_error(count):
         apply(NotTwo, leaf(1.0), leaf(1.0)).backward()
 
 
-def test_an_op_without_backward_says_so():
-    class Forward(Op):
-        def forward(self, x):
-            return x * 1
-
-    with pytest.raises(AttributeError, match="'Forward' object has no attribute 'backward'"):
-        apply(Forward, leaf(1.0)).backward()
-
-
 def test_a_gradient_of_none_counts_as_zeros():
     class Constant(Op):
         def forward(self, x):
@@ -121,25 +109,6 @@ def test_a_gradient_of_none_counts_as_zeros():
     x = leaf(1.0, 2.0)
     (apply(Constant, x) * x).sum().backward()
     assert x.grad.tolist() == [1, 1]
-
-
-def test_a_plain_op_keeps_what_the_gradients_that_are_needed_read():
-    class Product(Op):
-        reads = ("b", "a")
-
-        @staticmethod
-        def forward(xp, a, b):
-            return a * b
-
-        @staticmethod
-        def backward(xp, g, y, a, b):
-            return lambda: g * b, lambda: g * a
-
-    a, b = leaf(2.0), leaf(3.0)
-    for inputs, kept in (((a, b), [a, b]), ((a.detach(), b), [a]), ((a, b.detach()), [b])):
-        y = apply(Product, *inputs)
-        assert [id(array) for array in y.op.saved_arrays] == [id(x.data) for x in kept]
-        y.backward(np.ones(1))
 
 
 def test_an_array_that_reads_does_not_name_is_told():
@@ -304,72 +273,6 @@ def test_backward_does_not_warn():
 
 
 # ---- Observers ----
-
-
-def test_watcher_sees_every_op():
-    class Names(Observer):
-        def __init__(self):
-            self.seen = []
-
-        def before_forward(self, op, arrays):
-            self.seen.append(("forward", type(op).__name__, len(arrays)))
-
-        def after_forward(self, op, outputs):
-            self.seen.append(("made", [a.shape for a in outputs]))
-
-        def before_backward(self, op, g_outputs):
-            self.seen.append(("backward", type(op).__name__))
-
-        def after_backward(self, op, g_inputs):
-            self.seen.append(("gradients", [None if g is None else g.shape for g in g_inputs]))
-
-    x = leaf(1.0, 2.0)
-    with observe(Names()) as names:
-        y = ag.sum(x * 2.0)
-        y.backward()
-    assert names.seen == [
-        ("forward", "Multiply", 2),
-        ("made", [(2,)]),
-        ("forward", "Sum", 1),
-        ("made", [()]),
-        ("backward", "Sum"),
-        ("gradients", [(2,)]),
-        ("backward", "Multiply"),
-        ("gradients", [(2,), None]),
-    ]
-    x * 2.0
-    assert len(names.seen) == 8
-
-
-def test_run_backward_from_several_outputs_meets_in_the_middle():
-    x = leaf(1.0, 2.0)
-    shared = x * x
-    a, b = shared * 2, ag.sum(shared)
-    run_backward([a, b], [starting_gradient(a, np.ones(2)), starting_gradient(b, None)])
-    assert x.grad.tolist() == [6, 12]
-
-
-def test_inspect_is_an_attribute_without_an_import_of_its_own():
-    assert ag.inspect.profile
-
-
-class Sized(Op):
-    """An op whose nodes count as false."""
-
-    def __len__(self):
-        return 0
-
-    def forward(self, x):
-        return x * 2
-
-    def backward(self, g):
-        return g * 2
-
-
-def test_a_node_may_count_as_false():
-    x = leaf(np.ones(2))
-    (apply(Sized, x) * 3).sum().backward()
-    assert (x.grad.data == 6).all()
 
 
 class Forgetful(Op):

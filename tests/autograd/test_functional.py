@@ -89,25 +89,6 @@ def test_hessian_and_its_product():
     np.testing.assert_array_equal(ag.hessian(lambda x: ag.sum(3 * x))(X).data, np.zeros((3, 3)))
 
 
-def two_layers(w):
-    """The weight is used twice, once as what is multiplied."""
-    h = ag.linear(ag.tanh(ag.linear(A, w["in"], w["bias"])), w["out"])
-    return ag.sum(h * h) + ag.sum(w["out"] ** 3)
-
-
-WEIGHTS = {"in": RNG.standard_normal((4, 3)), "bias": RNG.standard_normal(4), "out": RNG.standard_normal((2, 4))}
-
-
-def test_a_product_with_the_hessian_is_a_gradient_of_gradients():
-    v = {name: RNG.standard_normal(w.shape) for name, w in WEIGHTS.items()}
-    leaves = {name: Tensor(w, requires_grad=True) for name, w in WEIGHTS.items()}
-    gradients = ag.grad(two_layers(leaves), list(leaves.values()), create_graph=True)
-    expected = ag.grad(gradients, list(leaves.values()), list(v.values()))
-    product = ag.hvp(two_layers, WEIGHTS, v)
-    for found, exact in zip(product.values(), expected, strict=True):
-        np.testing.assert_array_equal(found.data, exact.data)
-
-
 def test_elementwise_grad_of_every_order():
     d = ag.sin
     for expected in (np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x), np.sin):

@@ -17,8 +17,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
 
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul]
 UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.power, np.matmul]
-COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
-
 # ---- Operators with an array on the left ----
 
 
@@ -33,21 +31,6 @@ def test_operators_and_their_functions_have_the_gradients_of_tensors(operate, pl
     np.testing.assert_array_equal(y.data, expected.data)
     g = rng.standard_normal((3, 3))
     np.testing.assert_array_equal(ag.grad(y, x, g)[0].data, ag.grad(expected, x, g)[0].data)
-
-
-@pytest.mark.parametrize("compare", COMPARISONS)
-def test_comparisons_with_an_array_on_the_left_give_boolean_tensors(compare):
-    a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 2.0])
-    y = compare(a, Tensor(b, requires_grad=True))
-    assert isinstance(y, Tensor)
-    np.testing.assert_array_equal(y.data, compare(a, b))
-
-
-@pytest.mark.parametrize("scalar", [np.float64(2), np.float32(2), np.int64(2), np.array(2.0)])
-def test_numpy_scalars_on_the_left(scalar):
-    x = leaf(1.0, 3.0)
-    (scalar * x).sum().backward()
-    assert x.grad.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -140,25 +140,6 @@ def test_every_thread_counts_for_itself():
     np.testing.assert_array_equal(keep_mask((50,), 0.5)[0], seen["mask"])
 
 
-def in_threads(*works):
-    """The results of functions, each of which runs to its end in a new thread before the next begins."""
-    results = []
-    for work in works:
-        thread = threading.Thread(target=lambda work=work: results.append(work()))
-        thread.start()
-        thread.join()
-    return results
-
-
-def draw():
-    return keep_mask((64,), 0.5)[0].tobytes()
-
-
-def test_threads_draw_different_masks():
-    random.manual_seed(5)
-    assert len({draw(), *in_threads(draw, draw, draw)}) == 4
-
-
 # ---- Parts of a batch ----
 
 

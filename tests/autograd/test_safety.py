@@ -106,18 +106,12 @@ def test_second_backward_is_an_error_that_names_the_op():
 # ---- Changes in place ----
 
 
-def test_in_place_change_of_a_saved_array_is_an_error():
-    x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
-    y = x * w
-    w += 1.0
-    with pytest.raises(RuntimeError, match=r"Multiply \(made at .*test_safety\.py:\d+\).*changed in place"):
-        y.sum().backward()
-
-
 @pytest.mark.parametrize(
     "change",
     [
         lambda w: w.__setitem__(0, 9.0),
+        lambda w: Tensor(w.data).__iadd__(1.0),
+        lambda w: Tensor(w.data.reshape(1, 2).T).__iadd__(1.0),
         lambda w: w.reshape(2, 1).__setitem__(0, 9.0),
         lambda w: w[1:].__iadd__(1.0),
         lambda w: w.T.__imul__(2.0),
@@ -126,7 +120,7 @@ def test_in_place_change_of_a_saved_array_is_an_error():
         lambda w: ag.expand_dims(w.detach()[::-1], 0).__setitem__((0, 1), 9.0),
         lambda w: ag.astype(w, np.float64).__iadd__(1.0),
     ],
-    ids=["itself", "reshape", "slice", "transpose", "detach", "split", "view of a view", "astype"],
+    ids=["itself", "another", "view in another", "reshape", "slice", "transpose", "detach", "split", "views", "astype"],
 )
 def test_in_place_change_through_a_view_is_noticed(change):
     x, w = leaf(1.0, 2.0), Tensor(np.array([3.0, 4.0]))
@@ -135,7 +129,7 @@ def test_in_place_change_through_a_view_is_noticed(change):
     with ag.no_grad():
         change(w)
     assert not np.array_equal(before, w.data)
-    with pytest.raises(RuntimeError, match="changed in place"):
+    with pytest.raises(RuntimeError, match=r"Multiply \(made at .*test_safety\.py:\d+\).*changed in place"):
         y.sum().backward()
 
 
@@ -271,42 +265,6 @@ def test_threads_that_share_a_leaf_lose_no_gradient():
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(w.grad.numpy(), 200)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        lambda x, p: Tensor(x),
-        lambda x, p: Tensor(p),
-        lambda x, p: Tensor(p.data),
-        lambda x, p: Tensor(x[1:]),
-        lambda x, p: Tensor(x.reshape(1, 3).T),
-        lambda x, p: p.detach(),
-        lambda x, p: p.detach()[:2],
-    ],
-)
-def test_a_change_through_another_tensor_of_the_same_memory_is_noticed(other):
-    x = np.array([1.0, 2.0, 3.0])
-    p = Tensor(x, requires_grad=True)
-    y = (p * p).sum()
-    with ag.no_grad():
-        q = other(x, p)
-        q += 1
-    with pytest.raises(RuntimeError, match="needs for its backward pass an array that was changed"):
-        y.backward()
-
-
-def test_what_is_known_of_memory_dies_with_it():
-    from autograd import safety
-
-    before = len(safety._changes)
-    kept = [Tensor(np.ones(2)) for _ in range(10)]
-    assert len(safety._changes) == before
-    for x in kept:
-        x += 1
-    assert len(safety._changes) == before + 10
-    del kept, x
-    assert len(safety._changes) == before
 
 
 def test_a_change_of_memory_that_is_gone_is_none_of_another_array(monkeypatch):

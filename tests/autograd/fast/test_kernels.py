@@ -1,12 +1,7 @@
 """The kernels of a CPU: what the comparisons of whole ops leave open."""
 
-import subprocess
-import sys
-import tracemalloc
-
 import numpy as np
 import pytest
-import threadpoolctl
 
 from autograd.fast import cpu_kernels, numpy_products, set_kernels, set_threads
 from autograd.fast.table import TABLE
@@ -88,14 +83,6 @@ def test_products_of_few_rows(shape, threads, kernels):
         np.testing.assert_allclose(kernels.linear_of_few(x, weights, bias, True), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_whether_rows_are_computed_alike_is_found_whatever_the_threads_of_the_blas():
-    found = set()
-    for threads in (1, 2, 3):
-        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
-            found.add(numpy_products._computes_rows_alike.__wrapped__(np.dtype(np.float32)))
-    assert len(found) == 1
-
-
 # ---- Adam, norms and the search ----
 
 
@@ -122,13 +109,6 @@ def test_adam_for_many_arrays(threads, kernels):
             np.testing.assert_allclose(found, one, rtol=2e-6, atol=2e-6)
     for i, copy in copies.items():
         np.testing.assert_array_equal(copy, arrays[i][0].astype(np.float16))
-
-
-def test_the_norm_of_many_arrays():
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(n).astype(np.float32) for n in (0, 1, 70_000, (300, 400))]
-    exact = sum(float((a.astype(np.float64) ** 2).sum()) for a in arrays)
-    assert cpu_kernels().squared_norm(arrays) == pytest.approx(exact, rel=1e-6)
 
 
 def search_of(rng, rows, classes, dtype):
@@ -200,40 +180,3 @@ def test_what_does_not_lie_side_by_side_is_copied():
         assert not any(np.shares_memory(stacked, a) for a in arrays)
     assert backend.are_side_by_side([second, third])
     np.testing.assert_array_equal(backend.stacked([second, third]), memory[2:])
-
-
-def test_the_loss_holds_the_logits_of_one_block():
-    rng = np.random.default_rng(0)
-    rows, width, classes = 512, 8, 2000
-    x, weight = (rng.standard_normal((n, width)).astype("f") for n in (4 * rows, classes))
-    targets, counted = rng.integers(0, classes, len(x)), np.ones(len(x), bool)
-    tracemalloc.start()
-    try:
-        cpu_kernels().linear_cross_entropy(
-            x, weight, None, targets, counted, None, (True, True, False), label_smoothing=0.1, rows=rows
-        )
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1.8 * rows * classes * x.itemsize
-
-
-WHAT_IS_THERE = """
-import autograd
-from autograd.fast.table import TABLE
-first = {key for key in TABLE if key[1] == "numpy"}
-from importlib import import_module
-from pathlib import Path
-folder = Path(autograd.__file__).parent / "fast"
-for path in sorted(folder.rglob("*.py")):
-    parts = path.relative_to(folder.parent.parent).with_suffix("").parts
-    if path.stem != "__init__" and "cu" not in path.stem:
-        import_module(".".join(parts))
-print(*sorted(name for name, device in TABLE if device == "numpy" and (name, device) not in first))
-"""
-
-
-def test_importing_the_package_enters_every_kernel_of_numpy():
-    pytest.importorskip("numba", reason="needs Numba")
-    run = subprocess.run([sys.executable, "-c", WHAT_IS_THERE], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == []

@@ -118,16 +118,6 @@ def test_a_change_of_the_output_itself_does_no_harm(expected, always):
     assert_equal(gradients(loss, layer.leaves), expected)
 
 
-def test_views_of_views_are_kept_after_a_few(always):
-    layer = Layer()
-    y = layer.normalised()
-    for _ in range(20):
-        y = y.reshape(5, 3, 8).reshape(3, 5, 8)
-    loss = ag.linear(y, layer.weights[1]).sum()
-    assert kept(loss) == 1  # of attention
-    loss.backward()
-
-
 @pytest.mark.heavy
 def test_no_cycle_is_left(always):
     gc.collect()

@@ -7,14 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-import weakref
 
 import numpy as np
 import pytest
 import threadpoolctl
 
 from autograd.fast import cpu_kernels, keep_freed_memory, return_freed_memory, set_threads, thread_count
-from autograd.fast.threads import Task, Workers, _quotas, run_blocks
+from autograd.fast.threads import _quotas, run_blocks
 
 
 def normal(rng, shape):
@@ -115,19 +114,6 @@ def fail():
     raise ArithmeticError("in a block")
 
 
-def test_blocks_run_on_several_threads_each_once():
-    set_threads(2)
-    assert sorted(meet()) == [0, 2, 4, 6, 8, 10]
-
-
-def test_the_last_block_ends_with_the_rows():
-    for threads in (1, 3):
-        set_threads(threads)
-        seen = []
-        run_blocks(seen.append, 7, 3)
-        assert sorted((some.start, some.stop) for some in seen) == [(0, 3), (3, 6), (6, 7)]
-
-
 def test_an_error_in_another_thread_surfaces_and_the_threads_work_on():
     set_threads(2)
     for _ in range(3):
@@ -201,31 +187,6 @@ def test_threads_end_when_others_replace_them():
     set_threads(1)
     mine.join(20)
     assert not mine.is_alive()
-
-
-def test_what_is_cancelled_never_begins():
-    workers, begun, go_on, ran = Workers(1), threading.Event(), threading.Event(), []
-    first = workers.submit(lambda: (begun.set(), go_on.wait(20)))
-    second, third = workers.submit(lambda: ran.append(2)), workers.submit(lambda: ran.append(3))
-    assert begun.wait(20)
-    assert not first.cancel()
-    assert second.cancel()
-    go_on.set()
-    assert third.exception() is None
-    assert first.exception() is None
-    assert ran == [3]
-
-
-def test_a_cancelled_task_holds_no_arrays():
-    """On a busy machine, tasks that are cancelled stay in the queue until a thread gets round to taking them."""
-    task = Task(np.ones(3).sum)
-    known = weakref.ref(task._work.__self__)
-    assert task.cancel()
-    assert known() is None
-
-
-def test_an_error_is_kept_for_who_waits():
-    assert isinstance(Workers(1).submit(fail).exception(), ArithmeticError)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

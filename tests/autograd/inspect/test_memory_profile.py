@@ -54,18 +54,6 @@ def test_every_birth_and_death_of_a_chain():
     assert [moment.ms for moment in m.timeline] == sorted(moment.ms for moment in m.timeline)
 
 
-def test_views_and_what_was_there_before_are_not_counted():
-    x = kib_leaf()
-    with memory() as m:
-        a = x.reshape(16, 8)
-        ag.square(x)  # saves x
-        b = ag.exp(a)
-        c = b.T[:4]
-        del b
-    assert live_kib(m) == [0, 1, 0, 1]  # square's result, gone at once, and b's memory
-    assert c.shape == (4, 16)
-
-
 def test_gradients_of_leaves_and_on_the_way():
     x, w = kib_leaf(), kib_leaf(1)
     with memory() as m:
@@ -89,18 +77,6 @@ def test_a_gradient_that_is_copied_for_the_leaf_is_found():
     assert x.grad is not None
     assert m.live_bytes == KIB
     assert [b.gradient_of is not None for b in m.buffers if b.died is None] == [True]
-
-
-def test_sums_of_gradients_are_found():
-    x = kib_leaf()
-    with memory() as m:
-        y = ag.exp(x)
-        z = (y * 2.0) + (y * 3.0)
-        z.backward(np.ones(128))
-    made = [b.made_by for b in m.buffers]
-    assert any(name.startswith("Multiply backward") for name in made)
-    # y, z; the gradients of one of y's uses and of the other, to which it is added in place; that of x
-    assert m.peak_bytes == 5 * KIB
 
 
 def test_saved_memory_is_saved_until_the_node_has_run_back():
@@ -259,4 +235,4 @@ def test_the_tools_leave_no_cycle_behind():
         with memory(model) as m, ag.inspect.profile(model) as p, ag.inspect.anomaly_mode():
             ag.sum(model(source, source)).backward()
         del m, p
-        assert not [x for x in gc.get_objects() if type(x).__name__ in ("Memory", "Profile", "Buffer", "Row", "Slice")]
+        assert not [x for x in gc.get_objects() if type(x).__module__.startswith("autograd.inspect")]

@@ -7,7 +7,6 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from autograd.ops.special import normal_distribution
 
 
 def leaf(values, dtype=np.float64):
@@ -73,16 +72,3 @@ def test_gelu_of_integers_is_float64():
 def test_gelu_rejects_an_unknown_approximation():
     with pytest.raises(ValueError, match="approximate='erf' is not one of 'none', 'tanh'"):
         ag.gelu(Tensor([1.0]), approximate="erf")
-
-
-# ---- The normal distribution ----
-
-
-def test_normal_distribution_in_float64():
-    x = np.concatenate([np.linspace(-37, 37, 20001), np.random.default_rng(0).standard_normal(20000)])
-    density, distribution = normal_distribution(np, x)
-    expected = np.array([cdf(v) for v in x.tolist()])
-    np.testing.assert_allclose(distribution, expected, rtol=0, atol=5e-16)
-    relative = np.abs(distribution - expected) / expected
-    assert (relative / (1 + x * x)).max() < 1.5e-15
-    np.testing.assert_allclose(density, np.exp(-x * x / 2) / math.sqrt(2 * math.pi), rtol=1e-12)

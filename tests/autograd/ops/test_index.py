@@ -5,8 +5,6 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
-from autograd.backend import keep_where
-from autograd.ops.nn import add_rows
 
 
 def normal(shape, seed=0):
@@ -37,37 +35,6 @@ def test_iteration_and_unpacking():
     np.testing.assert_array_equal(x.grad.data, [[2] * 3, [3] * 3])
     with pytest.raises(TypeError, match="0-d"):
         iter(Tensor(1.0))
-
-
-# ---- Sums of rows, and elements kept ----
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("index_dtype", [np.uint8, np.int32, np.int64])
-@pytest.mark.parametrize("width", [0, 1, 7, 512])
-def test_adding_up_rows(width, index_dtype, dtype):
-    rng = np.random.default_rng(0)
-    indices = rng.integers(0, 50, 400).astype(index_dtype)
-    g = rng.integers(-8, 8, (400, width)).astype(dtype)  # small integers: exact in any order
-    expected = np.zeros((60, width))
-    np.add.at(expected, indices, g)
-    result = add_rows(np, g, indices, (60, width))
-    assert result.dtype == dtype
-    np.testing.assert_array_equal(result, expected)
-    np.testing.assert_array_equal(add_rows(np, g[::-1][:, ::-1], indices[::-1], (60, width)), expected[:, ::-1])
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0, 2)])
-def test_keeping_elements(shape, dtype):
-    rng = np.random.default_rng(0)
-    x = np.asarray(rng.standard_normal(shape)).astype(dtype)
-    keep = np.asarray(rng.random(shape) < 0.5)
-    bad = x.copy()
-    bad[~keep] = np.nan
-    result = keep_where(np, bad, keep)
-    np.testing.assert_array_equal(result, x * keep)
-    assert result.dtype == dtype
 
 
 # ---- Positions of extremes, additions at positions ----

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from minitf.storage import checkpoints
 from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from minitf.training import optim, validation
-from minitf.training.optim import Adam
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
@@ -125,19 +125,10 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
 
 
-def test_compiled_kernels(ground, tmp_path, monkeypatch, capsys):
-    """The same run up to rounding, resumed with the other kernels; the resumed run says so."""
+def test_a_run_that_is_resumed_with_compiled_kernels_says_so(copy, capsys):
     pytest.importorskip("numba", reason="needs Numba")
-    flags = [*ground.flags, "--max-steps", "4"]
-    losses = {}
-    for kernels in ("numpy", "numba"):
-        run = tmp_path / kernels
-        assert call([*flags, "--output", str(run), "--kernels", kernels]) == 0
-        assert cpu_kernels().kernels == kernels
-        losses[kernels] = [record["loss"] for record in read_log(run / "log.jsonl") if "loss" in record]
-    np.testing.assert_allclose(losses["numba"], losses["numpy"], rtol=1e-5)
-    capsys.readouterr()
-    assert call(["--resume", str(tmp_path / "numpy"), "--kernels", "numba", "--max-steps", "5"]) == 0
+    assert call(["--resume", str(copy), "--kernels", "numba", "--max-steps", "10"]) == 0
+    assert cpu_kernels().kernels == "numba"
     assert "numba was not recorded and is" in capsys.readouterr().err
 
 
@@ -170,14 +161,6 @@ def test_plain_parts_alone(ground, tmp_path, monkeypatch, capfd):
     assert call(["--resume", str(tmp_path / "plain"), "--no-plain", "--max-steps", "5"]) == 0
 
 
-def test_a_run_can_be_moved_and_needs_nothing_else(ground, copy, tmp_path, monkeypatch):
-    moved = copy.rename(tmp_path / "elsewhere")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    assert call(["--resume", "elsewhere", "--max-steps", "13"]) == 0
-    same_as_reference(ground, moved)
-
-
 # ---- Ends --------------------------------------------------------------------------------------------------------
 
 
@@ -188,8 +171,6 @@ def test_minutes_count_over_all_resumptions(ground, tmp_path):
     assert call(["--resume", str(run)]) == 0  # they are used up
     assert steps_of(run) == [1]
     assert state_of(run, 1)["elapsed_s"] > 0
-    assert call(["--resume", str(run), "--max-minutes", "none"]) == 0
-    same_as_reference(ground, run)
 
 
 def test_patience_ends_a_run_and_more_of_it_goes_on(ground, tmp_path):
@@ -228,10 +209,8 @@ def test_epochs_are_saved_and_validated_as_they_end(ground, tmp_path, monkeypatc
     place = ground.flags.index("--valid-every")
     flags = [*ground.flags[:place], *ground.flags[place + 4 :]]
     assert ground.flags[place + 2] == "--save-every"
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole = tmp_path / "whole"
     assert call([*flags, "--output", str(whole)]) == 0
-    in_parts(flags, parts)
-    assert differences(fingerprint(whole), fingerprint(parts)) == []
     states = [state_of(whole, step) for step in steps_of(whole)]
     epochs = [state["data"]["epoch"] for state in states if state["on_schedule"]]
     assert epochs == [*range(epochs[0], epochs[0] + len(epochs))] != []
@@ -308,22 +287,6 @@ def test_what_is_translated_with(ground, copy, capfd):
     assert_one_error(status, capfd.readouterr().err, "has no weights of a best validation", "--valid")
 
 
-def test_a_validation_measures_the_moving_average(ground, tmp_path):
-    """At a decay next to nothing it is the weights themselves; otherwise the loss is another, the updates are not."""
-    losses = {}
-    for decay in ("none", "1e-12", "0.9"):
-        run = tmp_path / decay
-        assert call([*ground.flags, "--output", str(run), "--max-steps", "4", "--set", f"moving_average={decay}"]) == 0
-        log = read_log(run / "log.jsonl")
-        losses[decay] = (
-            [line["loss"] for line in log if "loss" in line],
-            next(line["valid_loss"] for line in log if "valid_loss" in line),
-        )
-    assert losses["none"] == losses["1e-12"]
-    assert losses["none"][0] == losses["0.9"][0]
-    assert losses["none"][1] != losses["0.9"][1]
-
-
 def test_without_validation_text(ground, tmp_path, capsys):
     keep = [*ground.flags[:3], *ground.flags[9:]]
     assert call([*keep, "--output", str(tmp_path / "run"), "--max-steps", "3"]) == 0
@@ -371,8 +334,6 @@ def test_a_second_signal_stops_at_once(ground, tmp_path, monkeypatch, capfd):
         assert call([*ground.flags, "--output", str(run)]) == 143
     assert capfd.readouterr().err.endswith("terminated\n")
     assert steps_of(run) == [2, 4]  # step 5 was not finished
-    assert call(["--resume", str(run)]) == 0
-    same_as_reference(ground, run)
 
 
 def test_a_signal_during_a_validation_stops_after_it(ground, tmp_path, monkeypatch, capfd):
@@ -435,25 +396,6 @@ def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path,
     )
     assert_one_error(status, capsys.readouterr().err, "training diverged", *found, expected=1)
     assert steps_of(run) == [2, 4, 6]
-    assert call(["--resume", str(run)]) == 0  # had the cause been mended
-    same_as_reference(ground, run)
-
-
-def test_weights_that_are_no_numbers_are_not_saved(ground, tmp_path, monkeypatch, capsys):
-    step = Adam.step
-    spoilt = []
-
-    def spoiling(optimizer, *arguments):
-        step(optimizer, *arguments)
-        if optimizer.step_count == 4:
-            spoilt.append(list(optimizer.m)[7])
-            optimizer.m[spoilt[0]].reshape(-1)[-1] = np.inf
-
-    monkeypatch.setattr(Adam, "step", spoiling)
-    status = call([*ground.flags, "--output", str(tmp_path / "run")])
-    words = (f"after step 4, optimizer.m.{spoilt[0]} is not finite", "step-00000002.safetensors")
-    assert_one_error(status, capsys.readouterr().err, *words, expected=1)
-    assert steps_of(tmp_path / "run") == [2]
 
 
 # ---- Input -------------------------------------------------------------------------------------------------------
@@ -489,8 +431,7 @@ BAD_TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", ["train.en", "valid.de", "test.en"])
-@pytest.mark.parametrize("fault", BAD_TEXTS)
+@pytest.mark.parametrize(("fault", "name"), [*zip(BAD_TEXTS, cycle(["train.en", "valid.de", "test.en"]))])
 def test_a_text_that_cannot_be_used_is_named_before_anything_is_written(ground, texts, tmp_path, capsys, name, fault):
     folder, flags = texts
     spoil, words = BAD_TEXTS[fault]
@@ -532,35 +473,16 @@ def test_a_failed_start_does_not_block_the_next(ground, tmp_path, capsys):
     run = tmp_path / "run"
     status = call([*flag_replaced(ground.flags, "--vocab-size", "20"), "--output", str(run)])
     assert_one_error(status, capsys.readouterr().err, "vocab_size=20 is too small", "choose at least")
-    status = call([*flag_replaced(ground.flags, "--max-length", "2"), "--output", str(run)])
-    assert_one_error(status, capsys.readouterr().err, "no pair is left", "max_length=2")
-    (tmp_path / "no.model").write_bytes(b"no model")
-    status = call([*ground.flags, "--output", str(run), "--vocabulary", str(tmp_path / "no.model")])
-    assert_one_error(status, capsys.readouterr().err, "no.model is not a sentencepiece model")
     assert call([*ground.flags, "--output", str(run)]) == 0
     same_as_reference(ground, run)
 
 
-def test_a_folder_with_a_run_is_kept(ground, copy, capsys):
-    before = fingerprint(copy)
-    status = call([*ground.flags, "--output", str(copy)])
-    assert_one_error(
-        status, capsys.readouterr().err, f"{copy} already contains a run; continue it with --resume {copy}"
-    )
-    assert fingerprint(copy) == before
-
-
-def test_other_places(ground, copy, tmp_path, capsys):
+def test_other_places(ground, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     cases = [
-        (["--resume", str(tmp_path / "nowhere")], "contains no run to resume"),
         (["--resume", str(tmp_path)], "contains no run to resume"),
-        (["--resume", str(tmp_path / ("a" * 300))], "File name too long"),
         ([*ground.flags, "--output", str(tmp_path / "file")], "cannot create the folder"),
-        (["--resume", str(copy), "--seed", "5"], "--seed 5 differs from the run's 0"),
         ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "cuda:99"], "device 'cuda:99'"),
-        ([*ground.flags, "--output", str(tmp_path / "run"), "--device", "tpu"], "device='tpu' is not a device"),
-        ([*ground.flags, "--output", str(tmp_path / "run"), "--valid-metric", "pray"], "loss, bleu"),
     ]
     for argv, words in cases:
         assert_one_error(call(argv), capsys.readouterr().err, words)
@@ -580,21 +502,6 @@ def test_another_vocabulary_is_refused_by_training_and_translation(ground, copy,
     assert_one_error(status, capfd.readouterr().err, "token ids for another vocabulary")
     status = run_command(translate.main, [str(copy), "--input", str(tmp_path / "other" / "test.en")])
     assert_one_error(status, capfd.readouterr().err, "vocabulary.model is not the vocabulary that", "step-00000009")
-
-
-STRANGE = [
-    ("", "ein Haus"),  # left out: an empty side
-    ("a house", " \t\u3000"),  # left out: nothing but white space
-    ("the cat " * 5_000, "die Katze"),  # left out: 10,000 words
-    ("x" * 1_000_000, "ein Wort"),  # left out: a megabyte without a space
-    ("one\u2028line", "eine\u0085Zeile"),
-    ("tab\tand\x0bmore\x0c", "lone\rreturn"),
-    ("nul\x00inside", "\x01\x02\x1b[31m"),
-    ("emoji 👩‍👩‍👧‍👦 🇩🇪", "שלום עולם مرحبا"),
-    ("e\u0301 \u1100\u1161\u11a8 combining", "\u200b\u200f\u202ezero width"),
-    ("\ufeffmark inside", "\U0010ffff \ufffe"),
-    ("<s> </s> <pad> <unk> ▁ \u2585", "⁇ <0x41>"),
-]
 
 
 # ---- The command -------------------------------------------------------------------------------------------------

@@ -6,10 +6,8 @@ import io
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,20 +112,6 @@ def test_files_of_another_kind_are_recognised(tmp_path, data, hint):
         list(read_lines(write(tmp_path / "corpus.en", data)))
 
 
-def test_a_line_is_delivered_before_the_next_one_arrives():
-    read_end, write_end = os.pipe()
-    with os.fdopen(read_end, "rb") as stream, os.fdopen(write_end, "wb", buffering=0) as sender:
-        received = lines_of(stream, "standard input")
-        for sentence in ("eins", "zwei", "drei"):
-            sender.write(f"{sentence}\n".encode())
-            watchdog = threading.Timer(10, sender.close)  # fails the test below in place of hanging
-            watchdog.start()
-            assert next(received) == sentence
-            assert watchdog.is_alive()
-            watchdog.cancel()
-            watchdog.join()
-
-
 @pytest.mark.heavy
 def test_reading_takes_the_memory_of_a_line(tmp_path):
     path = tmp_path / "large.gz"
@@ -200,27 +184,6 @@ def pipe():
     for descriptor in reading, writing:
         with contextlib.suppress(OSError):  # the test may have closed it
             os.close(descriptor)
-
-
-def test_the_lines_are_those_of_a_file_however_they_are_chopped():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        text = bytes(rng.choice(list(b"ab\n\r\xff\x85 "), size=rng.integers(0, 300)).tolist())
-        expected = list(io.BytesIO(text))
-
-        reading, writing = os.pipe()
-        arriving, found, begin = StdinLines(reading), [], 0
-        iterator = iter(arriving.readline, b"")
-        while begin < len(text):
-            end = begin + int(rng.integers(1, 20))
-            os.write(writing, text[begin:end])
-            begin = end
-            while not arriving.must_wait():
-                found.append(next(iterator))
-        os.close(writing)
-        found += iterator
-        os.close(reading)
-        assert found == expected
 
 
 def test_half_a_line_is_no_line_yet(pipe):

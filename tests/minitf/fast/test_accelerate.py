@@ -279,11 +279,3 @@ def test_adam_is_the_plain_one(dtype):
     for name, array in arrays.items():
         assert fast_arrays[name].dtype == array.dtype == dtype
         np.testing.assert_allclose(fast_arrays[name], array, rtol=tolerance, atol=tolerance)
-
-
-def test_without_gradients_nothing_changes():
-    parameter = Parameter(np.ones(3))
-    optimizer = accelerate_adam(Adam({"p": parameter}, OptimizerConfig()))
-    optimizer.step(0.1)
-    assert parameter.data.tolist() == [1, 1, 1]
-    assert optimizer.gradient_norm() == 0

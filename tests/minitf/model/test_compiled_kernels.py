@@ -1,24 +1,18 @@
 """A model with compiled kernels computes what it computes with NumPy's, up to rounding."""
 
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="needs Numba")
 
-from numba.core.registry import CPUDispatcher
 
-import autograd
-import minitf
 from autograd import random
-from autograd.fast import compiled_int8, compiled_kernels, compiled_tiles, set_kernels
+from autograd.fast import set_kernels
 from minitf.fast.accelerate import accelerate
-from minitf.fast.compiled import compiled_layers, compiled_search
 from minitf.training.optim import batch_loss
 from tests.helpers.batches import batch_of
 from tests.helpers.small_model import model_with, sources
@@ -111,24 +105,3 @@ def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(t
     for name, *defined in map(str.split, functions):
         called = [each for each in defined if f"{len(name)}{name}" not in each]
         assert set(called) <= {"NRT_incref", "NRT_decref"}, name
-
-
-def test_compiled_functions_are_made_in_one_way():
-    compiler = re.compile(r"\b(njit|jit|vectorize|guvectorize)\b|import +numba\b")
-    for package in (autograd, minitf):
-        for path in Path(package.__path__[0]).rglob("*.py"):
-            if path.name != "compiling.py":
-                assert not compiler.search(path.read_text("utf-8")), path
-    functions = [each for each in vars(compiled_kernels).values() if isinstance(each, CPUDispatcher)]
-    assert len(functions) > 20
-    for function in functions:
-        assert function.targetoptions["inline"] == "always", function
-    exact = [
-        each
-        for module in (compiled_int8, compiled_tiles, compiled_layers, compiled_search)
-        for each in vars(module).values()
-        if isinstance(each, CPUDispatcher)
-    ]
-    assert len(exact) > 10
-    for function in exact:  # which may call each other, as no copy is rounded in another way
-        assert "fastmath" not in function.targetoptions, function

@@ -8,6 +8,7 @@ import pytest
 from minitf.storage.run_directory import read_log
 from minitf.system.process import StopRequest
 from minitf.training import loop
+from minitf.training import state as of_state
 from minitf.training.loop import fit_schedule, log_interval, train
 from minitf.training.optim import learning_rate
 from minitf.training.state import Clock, Interval, TrainState
@@ -46,26 +47,28 @@ def test_a_run_that_ends_within_its_warm_up_says_so(run, monkeypatch, steps, war
 
 
 def test_the_schedule_fits_the_minutes_also_of_a_run_that_is_resumed(run, monkeypatch):
-    monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 400.0)
+    for module in (loop, of_state):
+        monkeypatch.setattr(module, "PLANNED_AT", 10)
+    monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 40.0)
     optimizer = replace(run.config.optimizer, warmup_steps=3_000)
     config = replace(run.config, max_steps=5_000, max_minutes=9.0, log_every=1, valid_every=5_000, optimizer=optimizer)
     run, stop, shown = replace(run, config=config), StopRequest(), Shown()
 
-    def stop_at_150(share, remaining_s, means):
-        stop.received = signal.SIGTERM if run.state.step == 150 else None
+    def stop_at_15(share, remaining_s, means):
+        stop.received = signal.SIGTERM if run.state.step == 15 else None
 
-    shown.step = stop_at_150
+    shown.step = stop_at_15
     train(run, shown, stop, on_log=lambda: None)
-    assert TrainState.from_plain(run.state.to_plain()).planned_steps == 480
+    assert TrainState.from_plain(run.state.to_plain()).planned_steps == 48
     monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 9_999.0)
     train(run, Shown(), StopRequest(), on_log=lambda: None)
     (told,) = [text for text in shown.said if "fits" in text]
-    assert told == "the learning rate fits 9 minutes: it rises for 200 steps and falls to 0 at step 480"
+    assert told == "the learning rate fits 9 minutes: it rises for 20 steps and falls to 0 at step 48"
     rates = {record["step"]: record["learning_rate"] for record in read_log(run.log.path) if "learning_rate" in record}
-    width, fitted = run.config.model.d_model, replace(optimizer, warmup_steps=200, decay_steps=480)
+    width, fitted = run.config.model.d_model, replace(optimizer, warmup_steps=20, decay_steps=48)
     before, after = ((lambda step, each=each: learning_rate(step, width, each)) for each in (optimizer, fitted))
-    assert rates == {step: (before if step <= 100 else after)(step) for step in range(1, 481)}
-    assert rates[480] == 0
+    assert rates == {step: (before if step <= 10 else after)(step) for step in range(1, 49)}
+    assert rates[48] == 0
     again = Shown()
     train(run, again, StopRequest(), on_log=lambda: None)
     assert "start a run with more --max-minutes" in again.said[0]

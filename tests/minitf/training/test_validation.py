@@ -9,6 +9,7 @@ import pytest
 
 from minitf.storage.run_directory import read_log
 from minitf.training import validation
+from minitf.training.moving_average import MovingAverage
 from minitf.training.state import out_of_patience
 from minitf.training.validation import mean_nll, owes_validation, validate
 from tests.helpers.batches import batch_of
@@ -54,6 +55,17 @@ def test_best_loss_and_patience(run, said, monkeypatch):
     steps = [line for line in said if "→" not in line]
     assert steps[1] == "step 2: validation loss 2.0000, perplexity 7.389"
     assert (len(steps), len(said)) == (7, 12)  # no sample where the loss is not finite
+
+
+def test_a_validation_measures_the_moving_average(run, said):
+    run.state.step, run.moving_average = 1, MovingAverage(run.model.named_parameters(), 0.9)
+    plain = mean_nll(run.model, run.data.valid, run.process)
+    for average in run.moving_average.arrays.values():
+        average *= 2
+    validate(run, SimpleNamespace(say=said.append))
+    with run.moving_average.in_place(run.model):
+        averaged = mean_nll(run.model, run.data.valid, run.process)
+    assert run.state.best_loss == averaged != plain
 
 
 def test_when_a_validation_is_due(run):

@@ -37,15 +37,6 @@ def test_the_model_reads_no_end_token(translator):
     np.testing.assert_allclose(scored.token_log_probabilities, expected[range(4), [*target, EOS]], rtol=1e-9)
 
 
-def test_search_scores_and_nbest_agree(translator):
-    for found in translator.translate_nbest(LINES[2:], beam=3, max_extra_length=3):
-        for each in found:
-            if each.finished:
-                ((source, target),) = each.parts
-                (scored,) = translator.score([(translator.vocabulary.source.decode([source])[0], target)])
-                assert scored.log_probability == pytest.approx(each.log_probability, rel=1e-9)
-
-
 def test_alignment_has_the_pieces_of_its_side(translator):
     (found,) = translator.translate_nbest(["abc"], n_best=1, max_extra_length=5)
     (alignment,) = translator.align(found)
