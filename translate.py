@@ -3,7 +3,7 @@
 
     python translate.py runs/tiny < input.en > output.de
     python translate.py runs/tiny --input input.en --output output.de --reference right.de
-    python translate.py runs/tiny --input input.en --nbest 4 --alignment --format jsonl
+    python translate.py runs/tiny --input input.en --nbest 4 --format jsonl
     python translate.py runs/tiny --input input.en --score given.de
 
 Lines of standard input are translated as they arrive. An output file appears when it is complete. The work is in

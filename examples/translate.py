@@ -1,4 +1,4 @@
-"""Translate with a trained run: the best translation, a list with scores, and which word comes from which.
+"""Translate with a trained run: the best translation, a list with scores, the scores of given translations.
 
 After `make demo`, which trains runs/demo in a minute: `python -m examples.translate runs/demo`.
 """
@@ -19,11 +19,9 @@ for line, translation in zip(lines, translator.translate(lines), strict=True):
 for each in (best, *others):
     print(f"{each.log_probability:9.3f}  {each.text}")
 
-# Which source word each target word comes from, by the attention of the decoder.
-(alignment,) = translator.align([best])
-source, target = lines[0].split(), best.text.split()
-for s, t in alignment.word_links():
-    print(f"{source[s]:>12} - {target[t]}")
+# The probability that the model gives to a translation of somebody else.
+(given,) = translator.score([(lines[0], "um Viertel vor sieben")])
+print(f"{given.log_probability:9.3f}  {given.text}")
 
 # Lines from a stream, translated as they are read: here standard input, a line out for each line in.
 if not sys.stdin.isatty():

@@ -33,9 +33,9 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
-NEIGHBOURS = {  # the course shows a training step as a page; a page has the rules of a sentencepiece model
+NEIGHBOURS = {  # the course shows a training step; a page has attention, and the rules of a sentencepiece model
     "course": {"pages"},
-    "pages": {"interchange"},
+    "pages": {"decoding", "interchange"},
 }
 TEXT = "autograd.ops."  # the plain ops, whose sources the course takes apart: all names are public that have no _
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from additions.decoding.attention import attention_weights
 from autograd.html import table
 from minitf.config.model import BOS, EOS
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
-from minitf.translation.forced_decoding import attention_weights
 from minitf.translation.translator import Translator
 
 Array = np.ndarray

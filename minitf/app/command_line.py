@@ -180,8 +180,6 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
     kind, _ = without_none(flag.field.type)
     name = flag.field.name
     if flag.field.metadata["positional"]:
-        if get_origin(kind) is tuple:
-            return [flag.dest], {"type": converter(get_args(kind)[0]), "metavar": name.upper(), "nargs": "*"}
         return [flag.dest], {"type": converter(kind), "metavar": name.upper()}
     if kind is bool:
         return [flag.name], {"dest": flag.dest, "action": argparse.BooleanOptionalAction}

@@ -23,6 +23,9 @@ GROUPS = {
     "Translate": {
         "translate": ("translate.main", "translate text with a trained run"),
         "pack": ("pack.main", "copy the files that a run needs to translate elsewhere"),
+        "ensemble": ("additions.decoding", "translate text with several runs together"),
+        "sample": ("additions.decoding", "draw translations at random"),
+        "align": ("additions.decoding", "translate text, and print which word comes from which"),
         "page": ("additions.pages", "write a trained model as a page that translates in a browser"),
     },
     "Evaluate and inspect": {

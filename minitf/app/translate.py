@@ -24,13 +24,12 @@ from minitf.app.command_line import build_parser, given_values
 from minitf.app.score import print_scores
 from minitf.config import TranslateConfig
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
-from minitf.errors import UserError, shortened
+from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained
 from minitf.system.process import printable, say, set_up_device, shell_command, silent
 
 if TYPE_CHECKING:
     from minitf.decoding.lines import Translation
-    from minitf.translation.forced_decoding import Alignment
     from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]
@@ -53,7 +52,7 @@ def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
     Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
     """
     name = shell_command("translate")
-    usage = f"{name} RUN [MORE ...] [flags]"
+    usage = f"{name} RUN [flags]"
     about = "Translate text with a trained run, one line per input line."
     parser = build_parser(TranslateConfig, usage, about, name, TranslateConfig(run=Path()))
     return TranslateConfig(**given_values(parser, argv))
@@ -63,13 +62,8 @@ def translate_text(config: TranslateConfig) -> None:
     """Translate the input as `config` says."""
     from minitf.translation.translator import Translator
 
-    settings = settings_of(config)
-    for path in config.more:
-        if not path.exists():
-            raise UserError(
-                f"{shortened(str(path))!r} is no run for an ensemble; to translate a sentence, give it with --text, or "
-                "on standard input"
-            )
+    names = ("beam", "alpha", "max_extra_length", "max_tokens_per_batch")
+    settings: dict[str, Any] = {name: getattr(config, name) for name in names}
     line_count = None
     if config.input is not None and config.input.is_file():  # a pipe can be read only once
         line_count = sum(1 for _ in read_lines(config.input))
@@ -79,7 +73,7 @@ def translate_text(config: TranslateConfig) -> None:
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         loaded: Any = {name: getattr(config, name) for name in ("average", "weights", "device", "precision", "plain")}
-        translator = Translator.load(config.run, *config.more, warn=warn, **loaded)
+        translator = Translator.load(config.run, warn=warn, **loaded)
         lines, must_wait = open_input(config)
         settings["progress"] = progress
         for written, best in translated(translator, lines, given, config, must_wait, settings):
@@ -133,22 +127,9 @@ def translated(
         results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
     else:
         results = translator.score_stream(lines, given, **settings)
-    if config.format == "text" and config.nbest == 1 and config.score is None and not config.alignment:
+    if config.format == "text" and config.nbest == 1 and config.score is None:
         return (([best.text], best.text) for best, *_ in results)
     return formatted(results, config, translator)
-
-
-def settings_of(config: TranslateConfig) -> dict[str, Any]:
-    """Return the settings of the search, as `Translator` takes them."""
-    from minitf.decoding.sampling import SamplingConfig
-
-    drawing = {name: getattr(config, name) for name in ("temperature", "top_k", "top_p", "seed")}
-    drawing = {name: value for name, value in drawing.items() if value is not None}
-    return {
-        **{name: getattr(config, name) for name in ("alpha", "max_extra_length", "max_tokens_per_batch")},
-        "beam": max(config.beam or 0, config.nbest) if config.nbest > 1 and config.sample else config.beam,
-        "sampling": SamplingConfig(**drawing) if config.sample else None,
-    }
 
 
 # ---- Input ----
@@ -283,35 +264,27 @@ def formatted(
 
     Several translations of a line are written as Moses and Marian do:
 
-        0 ||| ein Haus ||| -0.1523 ||| -0.1247 ||| 0-0 1-1
+        0 ||| ein Haus ||| -0.1523 ||| -0.1247
 
-    number of the line, text, log-probability, score, and with alignments source word-target word, from 0; as JSON:
+    number of the line, text, log-probability, score; as JSON:
 
         {"line": 1, "translations": [{"text": "ein Haus", "log_probability": -0.15, …}]}
     """
     for number, found in enumerate(results):
-        alignments = translator.align(found) if config.alignment else [None] * len(found)
-        pairs = list(zip(found, alignments, strict=True))
         if config.format == "jsonl":
-            objects = [_object(translator.vocabulary, *pair) for pair in pairs]
+            objects = [_object(translator.vocabulary, each) for each in found]
             lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
         else:
-            lines = [_text(config, number, *pair) for pair in pairs]
+            lines = [_text(config, number, each) for each in found]
         yield lines, found[0].text
 
 
-def _text(config: TranslateConfig, number: int, translation: Translation, alignment: Alignment | None) -> str:
-    parts = [translation.text]
-    if config.score is not None:
-        parts = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-    elif config.nbest > 1:
-        parts = [str(number), *parts, f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-    if alignment is not None:
-        parts.append(" ".join(f"{s}-{t}" for s, t in alignment.word_links()))
-    return ("\t" if config.score is not None else " ||| ").join(parts)
+def _text(config: TranslateConfig, number: int, translation: Translation) -> str:
+    numbers = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    return "\t".join(numbers) if config.score is not None else " ||| ".join([str(number), translation.text, *numbers])
 
 
-def _object(vocabulary: Any, translation: Translation, alignment: Alignment | None) -> dict[str, Any]:
+def _object(vocabulary: Any, translation: Translation) -> dict[str, Any]:
     about: dict[str, Any] = {
         "text": translation.text,
         "log_probability": translation.log_probability,
@@ -321,8 +294,4 @@ def _object(vocabulary: Any, translation: Translation, alignment: Alignment | No
     }
     if translation.token_log_probabilities is not None:
         about["token_log_probabilities"] = list(translation.token_log_probabilities)
-    if alignment is not None:
-        about["source_tokens"] = list(alignment.source)
-        about["token_alignment"] = alignment.links()
-        about["word_alignment"] = alignment.word_links()
     return about

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from minitf.errors import UserError, nearest, shortened
 
-__all__ = ["check_fields", "option", "shown", "to_plain"]
+__all__ = ["check_fields", "hidden", "option", "shown", "to_plain"]
 
 Config = TypeVar("Config")
 

@@ -52,6 +52,10 @@ REMOVED_FLAGS = {
     "--checkpoint": "load one checkpoint in Python: Translator.load(run, checkpoint=STEP)",
     "--beta": "set it in the run: minitf train --set beta=0",
     "--resumable": "copy the whole directory of the run",
+    "--alignment": "give the text to minitf align, or use additions.decoding.attention.align",
+    **dict.fromkeys(
+        ("--sample", "--temperature", "--top-k", "--top-p", "--seed"), "give the text to minitf sample, which draws it"
+    ),
     **{
         f"--parsing.{name}": f"give --{name} to minitf parse prepare"
         for name in ("trees", "valid-trees", "test-trees", "tags", "form")

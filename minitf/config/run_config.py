@@ -49,7 +49,7 @@ def check_precision(precision: str | None, on_gpu: bool) -> None:
         raise UserError("precision=int8 requires --device cpu; on a GPU, choose --precision bf16")
 
 
-FAST_ONLY = {"threads": None, "kernels": "numpy", "checkpoint_activations": False, "alignment": False}
+FAST_ONLY = {"threads": None, "kernels": "numpy", "checkpoint_activations": False}
 """Settings that the fast implementation alone has, with the values that leave them unused."""
 
 
@@ -367,9 +367,6 @@ class TranslateConfig:
     """A translation; a value of none is taken from the run, unless the help says otherwise."""
 
     run: Path = option(MISSING, "run directory, or a model of another program", positional=True)
-    more: tuple[Path, ...] = option(
-        (), "further runs for an ensemble, which averages the probabilities of all runs", positional=True
-    )
     input: Path | None = option(None, "text to translate, one sentence per line; none: standard input", section="Text")
     text: str | None = option(None, "text to translate, in place of an input")
     output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")
@@ -384,9 +381,6 @@ class TranslateConfig:
         at_least=1,
         at_most=1000,
     )
-    alignment: bool = option(
-        False, "print the word alignment from the decoder's attention: pairs source-target of word numbers from 0"
-    )
     quiet: bool = option(False, "print translations and errors only")
 
     beam: int | None = option(
@@ -396,20 +390,6 @@ class TranslateConfig:
     max_extra_length: int | None = option(
         None, "maximum output length: input length plus this number (tokens)", at_least=1, at_most=10000
     )
-    sample: bool = option(False, "draw translations at random instead of searching for the best", section="Sampling")
-    temperature: float | None = option(
-        None, "divisor of the logits: below 1 sharpens, above 1 flattens the distribution; none: 1", above=0
-    )
-    top_k: int | None = option(
-        None, "sample only among this number of most probable tokens; none: all (tokens)", at_least=1
-    )
-    top_p: float | None = option(
-        None,
-        "sample only among the fewest tokens whose probabilities sum to this; none: all (probability)",
-        above=0,
-        at_most=1,
-    )
-    seed: int | None = option(None, "seed of the random numbers of every sentence; none: 0", at_least=0)
 
     weights: Literal["average", "best", "moving-average"] | None = option(
         None,
@@ -449,13 +429,6 @@ class TranslateConfig:
             )
         if self.text is not None and self.input is not None:
             raise UserError(f"input={self.input} and text cannot be combined; give one of them")
-        for name in ("temperature", "top_k", "top_p", "seed"):
-            if not self.sample and getattr(self, name) is not None:
-                raise UserError(f"{name} requires sample; give --sample, too, to draw translations at random")
-        given = [("score", other) for other in ("reference", "sample") if self.score and getattr(self, other)]
-        if self.score is not None and self.nbest > 1:
-            given.append(("score", f"nbest={self.nbest}"))
-        if self.sample and self.beam is not None and self.beam > 1:
-            given.append(("sample", f"beam={self.beam}"))
-        for one, other in given:
-            raise UserError(f"{one} and {other} cannot be combined; omit one of them")
+        other = "reference" if self.reference else f"nbest={self.nbest}" if self.nbest > 1 else None
+        if self.score is not None and other is not None:
+            raise UserError(f"score and {other} cannot be combined; omit one of them")

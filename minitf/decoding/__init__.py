@@ -1,1 +1,1 @@
-"""Search over target sentences (section 6.1): greedy, beam search, sampling, scoring."""
+"""Search over target sentences (section 6.1): greedy and beam search, scores of given ones."""

@@ -12,6 +12,8 @@ from autograd.backend import backend_of
 from minitf.config.model import BOS, PAD, UNK
 from minitf.errors import UserError
 
+__all__ = ["NEVER", "finder_of", "log_probabilities_of"]
+
 Array = NDArray[Any]
 Finder = Callable[[Array, Array, int], tuple[Array, Array, Array]]
 """`top_tokens`, or what a decoder computes it with."""

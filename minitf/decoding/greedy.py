@@ -22,6 +22,8 @@ from minitf.decoding.search import (
 )
 from minitf.system.environment import sum_left_to_right
 
+__all__ = ["walk"]
+
 Array = NDArray[Any]
 Choice = Callable[[Array, int, Array], tuple[Array, Array]]
 """(logits [R, V], position, sentence of each row [R]) -> next token of each row [R], its log-probability [R]"""

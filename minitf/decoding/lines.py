@@ -20,7 +20,6 @@ from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.decoder import IncrementalDecoder
-from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
 from minitf.errors import UserError, nearest
 from minitf.system.environment import sum_left_to_right
@@ -67,7 +66,6 @@ class Settings(TypedDict, total=False):
     max_length: int | None
     n_best: int | None
     """See `BeamSearchConfig`."""
-    sampling: SamplingConfig | None
     max_tokens_per_batch: int
     max_sentences_per_batch: int | None
     progress: Callable[[int], object] | None
@@ -79,8 +77,6 @@ class Plan:
     """Settings in which the translator's own values have replaced those missing."""
 
     search: BeamSearchConfig
-    sampling: SamplingConfig | None = None
-    """Draw translations at random instead of searching for the best."""
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
     """Most source subwords searched at once, padding included."""
     max_sentences_per_batch: int | None = None
@@ -187,12 +183,18 @@ class LineTranslator:
         self, pieces: list[list[int]], plan: Plan, done: Callable[[Sequence[int]], Any]
     ) -> list[list[Hypothesis]]:
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            if plan.sampling is not None:
-                return sample(model, source, plan.search, plan.sampling)
-            return beam_search(model, source, plan.search)
+            return self.search_batch(model, source, plan.search)
 
-        rows = plan.search.n_best if plan.sampling else plan.search.beam
-        return self._run(pieces, job, plan, rows, done)
+        return self._run(pieces, job, plan, plan.search.beam, done)
+
+    def search_batch(
+        self, decoder: IncrementalDecoder, source: np.ndarray, config: BeamSearchConfig
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of a batch of sentences: those of `beam_search`, unless a subclass has another search.
+
+        Shapes: source [B, S] token ids, padded with PAD
+        """
+        return beam_search(decoder, source, config)
 
     def _run(
         self,
@@ -201,15 +203,11 @@ class LineTranslator:
         plan: Plan,
         rows: int,
         done: Callable[[Sequence[int]], object],
-        decoder: IncrementalDecoder | None = None,
     ) -> list[Any]:
-        """decoder: one of those of an ensemble, to be asked alone"""
         most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
         limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most, "rows": rows}
         with self._lock:
-            return run_batches(
-                decoder or self.decoder, sentences, job, **limits, done=done, source_eos=self._source_eos
-            )
+            return run_batches(self.decoder, sentences, job, **limits, done=done, source_eos=self._source_eos)
 
     def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
         texts = iter(self.vocabulary.target.decode([each.tokens for hypotheses in found for each in hypotheses]))

@@ -24,7 +24,16 @@ from minitf.decoding.decoder import IncrementalDecoder, TransformerDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 
-__all__ = ["length_penalty"]
+__all__ = [
+    "BeamSearchConfig",
+    "Hypothesis",
+    "Model",
+    "beam_search",
+    "decoder_of",
+    "hypothesis_of",
+    "length_penalty",
+    "max_lengths",
+]
 
 Array = NDArray[Any]
 Model = Transformer | IncrementalDecoder

@@ -26,6 +26,8 @@ from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Line
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import MultiHeadAttention, Positions, Transformer, join_heads
 
+__all__ = ["ArrayAttention"]
+
 Array = Any
 Pack = Callable[..., Int8Weights]
 """(matrix [out, in], bias [out] or None) -> its weights in 8 bits"""
@@ -163,19 +165,6 @@ class ArrayAttention(MultiHeadAttention):
     def scale(self) -> float:
         """The factor on products of queries and keys."""
         return 1 / math.sqrt(self.query.weight.shape[0] // self.heads)
-
-
-class RecordingAttention(ArrayAttention):
-    """Attention that keeps its last weights, [B, H, T, S]: those with which rows of the identity are its values."""
-
-    weights: Array
-
-    def attend(self, q: Array, k: Array, v: Array, mask: Array | None, is_causal: bool = False) -> Array:
-        xp = backend_of([k]).xp
-        wide_q, wide_k = (a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in (q, k))
-        unit = xp.broadcast_to(xp.eye(k.shape[2], dtype=wide_k.dtype), (*k.shape[:3], k.shape[2]))
-        self.weights = super().attend(wide_q, wide_k, unit, mask, is_causal)
-        return super().attend(q, k, v, mask, is_causal)
 
 
 class ArrayDecoderLayer(plain.DecoderLayer):

@@ -19,9 +19,7 @@ from autograd.fast.int8 import Int8Weights
 from autograd.fast.threads import blocks_of, run
 from autograd.safety import last_change, now
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.errors import UserError
-from minitf.fast.array_layers import ArrayAttention, ArrayTransformer, Product, RecordingAttention, matrices, on_arrays
-from minitf.fast.classes import with_classes
+from minitf.fast.array_layers import ArrayTransformer, Product, matrices, on_arrays
 from minitf.fast.tree_cache import DecodingState
 from minitf.model.transformer import Transformer, padding_mask
 
@@ -115,7 +113,7 @@ class InferenceTransformer(TransformerDecoder):
 
         Shapes: source int [B, S], padded with PAD
         """
-        self._load_changes()
+        self.load_changes()
         return None if self.compiled_search is None else self.compiled_search(source, config)
 
     def start_decoding(self, source: Array) -> Any:
@@ -123,7 +121,7 @@ class InferenceTransformer(TransformerDecoder):
 
         Shapes: source int [B, S], padded with PAD -> a state of B rows
         """
-        self._load_changes()
+        self.load_changes()
         if self.parts is None:
             return super().start_decoding(source)
         source = self.kernels.asarray(source)
@@ -154,32 +152,10 @@ class InferenceTransformer(TransformerDecoder):
         """`top_tokens` of minitf/decoding/candidates.py, by a kernel that does not sort whole rows."""
         return self.kernels.top_tokens(logits, self.kernels.asarray(barred), count)
 
-    def attention_weights(self, source: Array, target: Array) -> tuple[list[list[Array]], Array]:
-        """Decode a given target; return the weights in each layer of the encoder, of the decoder, of its attention to
-        the source, and what logits are made of.
-
-        Shapes: source int [B, S], target int [B, T] -> [B, H, S, S], [B, H, T, T], [B, H, T, S], [B, T, D]
-        Raises: UserError for a model with other layers
-        """
-        self._load_changes()
-        if self.parts is None:
-            raise UserError("this model has other layers than minitf's, and no attention weights to show")
-        recording: Any = with_classes(
-            self.parts, lambda kind: RecordingAttention if issubclass(kind, ArrayAttention) else kind
-        )
-        source, target = self.kernels.asarray(source), self.kernels.asarray(target)
-        mask = padding_mask(source)
-        memory = recording.encoder(recording.embed_source(source), mask)
-        hidden = recording.decoder(recording.embed_target(target), memory, mask)
-        stacks = ("encoder", "self_attention"), ("decoder", "self_attention"), ("decoder", "cross_attention")
-        return [
-            [self.kernels.to_host(getattr(layer, name).weights) for layer in getattr(recording, stack).layers]
-            for stack, name in stacks
-        ], hidden
-
     # ---- Weights ----
 
-    def _load_changes(self) -> None:
+    def load_changes(self) -> None:
+        """Take over weights that have changed since the last call."""
         if any(p.data is not data or last_change(data) > since for p, data, since in self._loaded):
             self._load()
 

@@ -20,7 +20,16 @@ from minitf.model.cache import Cache
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.parameters import PROCESS, Initializer, Parameter
 
-__all__ = ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Transformer", "join_heads"]
+__all__ = [
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "MultiHeadAttention",
+    "Transformer",
+    "join_heads",
+    "padding_mask",
+]
 
 Array = Any
 Reduction = Literal["mean", "sum", "none"]

@@ -6,6 +6,7 @@ translator.translate(["the third of May", "", "ten euros"])
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,30 +16,34 @@ from typing import Any, Unpack, overload
 import numpy as np
 
 from autograd.fast import return_freed_memory
-from minitf.config import RunConfig
+from minitf.config.model import EOS
 from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.lines import Settings, Translation, chunks_of_lines, refuse_single_string, search_of
-from minitf.decoding.search import BeamSearchConfig, Model
+from minitf.decoding.decoder import IncrementalDecoder, TransformerDecoder
+from minitf.decoding.greedy import score_targets
+from minitf.decoding.lines import (
+    Ids,
+    LineTranslator,
+    Plan,
+    Settings,
+    Translation,
+    chunks_of_lines,
+    refuse_single_string,
+    search_of,
+)
+from minitf.decoding.search import BeamSearchConfig, Model, hypothesis_of
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
-from minitf.translation.forced_decoding import ForcedDecoding
-from minitf.translation.loading import (
-    LearnedModel,
-    build_model,
-    load_learned,
-    with_precision,
-)
+from minitf.system.environment import sum_left_to_right
+from minitf.translation.loading import LearnedModel, build_model, load_learned, with_precision
 
 __all__ = ["Translator"]
 
 
-class Translator(ForcedDecoding):
-    """A model with its vocabulary, which translates text, and scores and aligns translations.
+class Translator(LineTranslator):
+    """A model with its vocabulary, which translates text, and scores translations.
 
     Methods may be called from several threads, which take turns.
     """
@@ -73,7 +78,7 @@ class Translator(ForcedDecoding):
     def load(
         cls,
         run_directory: PathLike,
-        *more: PathLike,
+        *,
         average: int | None = None,
         checkpoint: int | None = None,
         weights: str | None = None,
@@ -86,7 +91,6 @@ class Translator(ForcedDecoding):
         """Load the translator of a run, which may still be training, with the run's settings of the search.
 
         run_directory: a run, or a model of Marian, Hugging Face, fairseq or CTranslate2, which is converted in memory
-        more: further runs, which translate together with the first as an ensemble: with the mean of their probabilities
         average: use the mean of this many last checkpoints; default: the run's number, or as many as there are
         checkpoint: use the one checkpoint of this step instead
         weights: "average"; "best", of the best validation; "moving-average", of the last one; default: the run's
@@ -96,34 +100,27 @@ class Translator(ForcedDecoding):
             default: the run's, float32 for one of a GPU on a CPU
         warn: see `Translator`
         plain: compute with the plain parts alone, slower and easier to follow
-        Raises: UserError if there is no run, no checkpoint, or its parts do not belong together; and for runs whose
-            vocabularies differ
+        Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
         Source: section 6.1 (averaging)
         """
         chosen: Any = {"average": average, "checkpoint": checkpoint, "weights": weights}
-        chosen["warn"] = warn
-        learned = [load_learned(Path(path), **chosen) for path in (run_directory, *more)]
-        if more:
-            require_alike(learned)
+        learned = load_learned(Path(run_directory), **chosen, warn=warn)
         packed = precision if precision == "int8" else None
-        learned = [replace(each, config=with_precision(each.config, device, precision)) for each in learned]
-        models = [_model_of(each, np.float32 if packed else dtype, device, plain) for each in learned]
-        settings: Any = {**_limits_of([each.config for each in learned]), "warn": warn}
-        if more:
-            members: list[Any] = [
-                TransformerDecoder(each) if plain else InferenceTransformer(each, packed=packed) for each in models
-            ]
-            translator = cls(Ensemble(members), learned[0].vocabulary, **settings)
-        else:
-            model = TransformerDecoder(models[0]) if plain else models[0]
-            translator = cls(model, learned[0].vocabulary, packed=packed, **settings)
-            members = [translator.decoder]
-        if packed:  # the models are of no other use
-            for member, each in zip(members, learned, strict=True):
-                member.release_weights()
-                each.weights.clear()
+        learned = replace(learned, config=with_precision(learned.config, device, precision))
+        transformer = _model_of(learned, np.float32 if packed else dtype, device, plain)
+        translator = cls(
+            TransformerDecoder(transformer) if plain else transformer,
+            learned.vocabulary,
+            search=search_of(learned.config),
+            max_source_length=learned.config.max_length - 1,  # that of a run counts the EOS of training sentences
+            packed=packed,
+            warn=warn,
+        )
+        if packed:  # the model is of no other use
+            translator.decoder.release_weights()
+            learned.weights.clear()
             return_freed_memory()
-        translator.bleu_tokenize = learned[0].config.bleu_tokenize
+        translator.bleu_tokenize = learned.config.bleu_tokenize
         return translator
 
     # ---- Translations ----
@@ -188,17 +185,81 @@ class Translator(ForcedDecoding):
             yield from self.nbest(chunk, plan, first_line)
             first_line += len(chunk)
 
+    # ---- Given translations, by forced decoding ----
 
-def require_alike(models: Sequence[LearnedModel]) -> None:
-    """Raises: UserError for models that cannot translate together: that read other ids"""
-    first = models[0]
-    for other in models[1:]:
-        ids, first_ids = ((each.vocabulary.fingerprint(), each.config.model.source_eos) for each in (other, first))
-        if ids != first_ids:
+    def score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], **settings: Unpack[Settings]
+    ) -> list[Translation]:
+        """Compute the log-probability and score of a given translation of each line, text or token ids.
+
+        Text is cut into subwords again; a search may have found the same text in other subwords, with another
+        probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
+        """
+        return self._score(pairs, self.plan(settings))
+
+    def _score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
+    ) -> list[Translation]:
+        """Score pairs; their lines are numbered from `first_line` in messages."""
+        sources = self.vocabulary.source.encode([source for source, _ in pairs])
+        encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
+        targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
+        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=first_line):
+            if len(ids) > self.max_source_length:
+                self.warn(f"line {number} {self._too_long(ids)}")
+            self._check_scorable(number, ids, target)
+        asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
+        scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
+        texts = self.vocabulary.target.decode(targets)
+        return [
+            self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
+        ]
+
+    def _check_scorable(self, number: int, source: Sequence[int], target: Ids) -> None:
+        """Raises: UserError for a pair to which the model can give no probability."""
+        if target and not source and not self._source_eos:
             raise UserError(
-                f"{other.origin} has another vocabulary than {first.origin}; models that translate together need the "
-                "same one"
+                f"line {number} is blank, and this model reads no end token after a source: there is nothing to "
+                "translate; leave the line out"
             )
+        if never := self._masked & {*target}:
+            (piece,) = self.vocabulary.target.pieces([min(never)])
+            raise UserError(f"the translation of line {number} holds {piece!r}, which this model never produces")
+
+    def score_stream(
+        self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
+    ) -> Iterator[list[Translation]]:
+        """Score any number of lines as `score` does, and yield each result in a list of its own.
+
+        Raises: UserError, after the lines that have both, where there are not as many lines as translations
+        """
+        plan = self.plan(settings)
+        remaining = iter(targets)
+        first_line = 1
+        for chunk in chunks_of_lines(lines):
+            given = list(itertools.islice(remaining, len(chunk)))
+            for found in self._score(list(zip(chunk, given, strict=False)), plan, first_line):
+                yield [found]
+            first_line += len(given)
+            if len(given) < len(chunk):
+                raise UserError(f"line {first_line} has no translation to score; give one for each line")
+        if next(remaining, None) is not None:
+            raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
+
+    def _force(self, pairs: Sequence[tuple[Sequence[int], Ids]], plan: Plan) -> list[list[float]]:
+        """Decode given targets (without EOS) of given sources; return the log-probabilities of the tokens of each."""
+
+        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[float]]:
+            return score_targets(model, source, [(*pairs[i][1], EOS) for i in places])
+
+        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None)
+
+    @staticmethod
+    def _scored(text: str, source: Ids, target: Ids, tokens: list[float] | None, search: Any) -> Translation:
+        if tokens is None:  # a blank line for a blank line, which no model is asked about
+            return Translation(text, 0.0, 0.0, True, (), ())
+        found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
+        return Translation(text, found.score, found.log_probability, True, ((source, target),), tuple(tokens))
 
 
 def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Transformer:
@@ -208,14 +269,3 @@ def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Tr
     if plain:
         raise UserError("plain does not support precision=bf16, the run's; give precision float32")
     return accelerate(model, compute_dtype="bfloat16")
-
-
-def _limits_of(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    """Return the search of the first run, and the length of lines, within what the models of all runs know."""
-    searches = [search_of(config) for config in configs]
-    longest = min((each.max_length for each in searches if each.max_length is not None), default=None)
-    # max_length of a run counts the EOS of training sentences
-    return {
-        "search": replace(searches[0], max_length=longest),
-        "max_source_length": min(config.max_length for config in configs) - 1,
-    }

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.decoding.attention import attention_weights
+from additions.decoding.sampling import SamplingConfig, sample
 from autograd import Tensor, fast, random
 from autograd.fast.reduced import in_precision_of
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.decoding.greedy import greedy_search, score_targets
-from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
@@ -25,7 +26,6 @@ from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
 from minitf.training.optim import Adam, batch_loss
-from minitf.translation.forced_decoding import attention_weights
 from tests.cases import all_cases
 from tests.cases.checks import Case, check_case
 from tests.emulation.cupy_stand_in import installed

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from additions.decoding.attention import attention_weights
 from additions.interchange.formats import WRITERS, is_foreign, read_foreign, write_foreign
 from additions.interchange.stored_arrays import ModelFileError
 from additions.interchange.tests.foreign_models import SOURCE, TARGET, learned_model, logits_of
 from minitf import Translator
 from minitf.config.model import BOS
 from minitf.errors import UserError
-from minitf.translation.forced_decoding import attention_weights
 
 pretrained = pytest.mark.skipif("MINITF_DATA" not in os.environ, reason="MINITF_DATA names no folder of corpora")
 OPUS = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}

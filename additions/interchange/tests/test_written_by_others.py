@@ -108,7 +108,7 @@ def test_export_to_hugging_face_says_what_programs_behind_it_would_get_wrong(fie
 
 @pytest.mark.parametrize("name", ["huggingface", "ctranslate2-int8"])
 def test_commands_take_the_folder_as_they_take_a_run(name, tmp_path, capfd):
-    """Translating, scoring, ensembles, attention, packing; what needs a run says what to do."""
+    """Translating, scoring, attention, packing; what needs a run says what to do."""
     model, source, target = str(FILES / name), tmp_path / "source", tmp_path / "target"
     source.write_text("a ba cab\nabba\n")
     target.write_text("ca\n▁ca\n")
@@ -116,15 +116,11 @@ def test_commands_take_the_folder_as_they_take_a_run(name, tmp_path, capfd):
     pack([model, "--output", packed])
     capfd.readouterr()
     outputs = []
-    for runs in ([model], [packed], [model, packed], [model, model]):
-        translate([*runs, "--input", str(source), "--nbest", "2", "--alignment"])
-        translate([*runs, "--input", str(source), "--score", str(target)])
+    for run in (model, packed):
+        translate([run, "--input", str(source), "--nbest", "2"])
+        translate([run, "--input", str(source), "--score", str(target)])
         outputs.append(capfd.readouterr().out)
-    alone, from_packed, of_both, of_two = outputs
-    assert (alone, of_both) == (from_packed, of_two)
-    assert [line.split("|||")[:2] for line in alone.splitlines()[:4]] == [
-        line.split("|||")[:2] for line in of_both.splitlines()[:4]
-    ]
+    assert outputs[0] == outputs[1]
     attention([model, "--input", str(source), "--output", str(tmp_path / "attention.html")])
     pack([model, "--output", str(tmp_path / "small"), "--precision", "int8"])
     with pytest.raises(UserError, match="is a model of another program, not a run; make a run of it with: minitf"):

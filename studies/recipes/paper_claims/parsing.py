@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from additions.decoding.attention import attention_weights
 from additions.parsing.linearise import linearise
 from additions.parsing.parser import Parser
 from additions.parsing.trees import Leaf, Tree, read_trees
 from minitf.config.model import BOS, EOS
 from minitf.data.text import read_lines
 from minitf.model.transformer import Transformer
-from minitf.translation.forced_decoding import attention_weights
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, listed
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from additions.decoding.attention import attention_weights
 from autograd import Tensor
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import EncoderLayer, MultiHeadAttention
-from minitf.translation.forced_decoding import attention_weights
 from studies.tests.load_recipes import load_recipe
 from tests.helpers.small_model import model_with
 

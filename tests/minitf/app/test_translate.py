@@ -89,10 +89,7 @@ def test_a_sentence_is_given_on_the_command_line(tiny_run, expected, call):
     assert call(tiny_run, *SHORT, "--text", LINES[0])[:2] == (0, f"{expected[0]}\n")
     status, out, err = call(tiny_run, LINES[0])
     assert (status, out) == (2, "")
-    assert err == (
-        f"error: {LINES[0]!r} is no run for an ensemble; to translate a sentence, give it with --text, or on standard "
-        "input\n"
-    )
+    assert err == f"error: unexpected argument {LINES[0]!r}; --help lists all flags\n"
 
 
 # ---- Lines -------------------------------------------------------------------------------------------------------
@@ -290,7 +287,7 @@ def test_a_signal_ends_quietly_and_leaves_no_file(tiny_run, tmp_path, number, wo
     assert list(tmp_path.iterdir()) == []
 
 
-# ---- Lists, scores, alignments, samples ----------------------------------------------------------------------------
+# ---- Lists, scores -------------------------------------------------------------------------------------------------
 
 
 def test_n_best_lists_name_the_line_and_both_numbers(tiny_run, source, call):
@@ -306,17 +303,16 @@ def test_n_best_lists_name_the_line_and_both_numbers(tiny_run, source, call):
 
 
 def test_json_lines_hold_what_the_library_gives(tiny_run, source, call):
-    _, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--format", "jsonl", "--alignment")
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--format", "jsonl")
     objects = [json.loads(line) for line in out.splitlines()]
     translator = Translator.load(tiny_run, warn=lambda message: None)
     found = translator.translate_nbest(LINES, max_extra_length=5, n_best=1)
     assert [each["line"] for each in objects] == [1, 2, 3, 4, 5, 6]
-    for each, (best,), alignment in zip(objects, found, translator.align([f[0] for f in found]), strict=True):
+    for each, (best,) in zip(objects, found, strict=True):
         (about,) = each["translations"]
         assert about["text"] == best.text
         assert about["score"] == pytest.approx(best.score, rel=1e-5)
         assert len(about["tokens"]) == sum(len(target) for _, target in best.parts)
-        assert [tuple(link) for link in about["word_alignment"]] == alignment.word_links()
 
 
 def test_given_translations_are_scored_and_not_changed(tiny_run, source, tmp_path, call):
@@ -335,41 +331,12 @@ def test_given_translations_are_scored_and_not_changed(tiny_run, source, tmp_pat
     assert "has 6 lines but" in err
 
 
-def test_samples_depend_on_the_seed_alone(tiny_run, source, call):
-    flags = ["--input", source, "--quiet", *SHORT, "--sample", "--top-k", "20", "--temperature", "1.5"]
-    outputs = [call(tiny_run, *flags, "--seed", seed, *more)[1] for seed, more in [(1, []), (1, []), (2, [])]]
-    assert outputs[0] == outputs[1] != outputs[2]
-    status, _, err = call(tiny_run, "--input", source, "--top-k", "3")
-    assert (status, "top_k requires sample" in err) == (2, True)
-
-
-def test_sampling_has_no_beam(call):
-    """A beam of 1, which is greedy search, may stand: a script's flags with --sample added."""
-    status, _, err = call("run", "--sample", "--beam", "4")
-    assert status == 2
-    assert "sample and beam=4 cannot be combined; omit one of them" in err
-
-
-@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--sample"], ["--reference", "r"]])
+@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--reference", "r"]])
 def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
     status, _, err = call(tiny_run, "--score", "given.de", *flags)
     assert status == 2
     assert "score" in err
     assert "cannot be combined" in err
-
-
-def test_several_runs_translate_together(call, make_run, source):
-    """As the translator of the same runs does."""
-    runs = [make_run(steps=(1,)), make_run(steps=(2,))]
-    translator = Translator.load(*runs, warn=lambda message: None)
-    status, out, _ = call(*runs, *SHORT, "--quiet", "--input", source)
-    assert status == 0
-    assert out.splitlines() == translator.translate(TEXT.decode().split("\n")[:-1], max_extra_length=5)
-    scores = source.with_name("scores")
-    scores.write_text(out)
-    status, scored, _ = call(*runs, "--quiet", "--input", source, "--score", scores)
-    assert status == 0
-    assert len(scored.splitlines()) == len(out.splitlines())
 
 
 @pytest.mark.parametrize("name", ["reference", "score"])

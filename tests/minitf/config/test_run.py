@@ -1,7 +1,6 @@
 """Configurations refuse invalid values and say why."""
 
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -232,7 +231,6 @@ def test_devices():
         (RunConfig, {"threads": 2}, "threads=2"),
         (RunConfig, {"checkpoint_activations": True}, "checkpoint_activations=true"),
         (RunConfig, {"precision": "bf16", "device": "cuda"}, "precision='bf16'"),
-        (partial(TranslateConfig, run=Path("x")), {"alignment": True}, "alignment=true"),
     ],
 )
 def test_options_of_fast_parts_and_plain_exclude_each_other(make, option, found):

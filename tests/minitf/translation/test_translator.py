@@ -24,7 +24,6 @@ from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
 from minitf.training.validation import validation_bleu
-from minitf.translation.forced_decoding import Alignment
 from minitf.translation.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
@@ -423,7 +422,7 @@ def test_a_limit_of_no_subword_is_refused(tiny_vocabulary):
         Translator(CopyModel(len(tiny_vocabulary)), tiny_vocabulary, max_source_length=0)
 
 
-# ---- Scores and alignments ---------------------------------------------------------------------------------------
+# ---- Scores ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-9)])
@@ -452,27 +451,6 @@ def test_scores_of_blank_lines_and_of_streams(tiny_run):
         list(translator.score_stream(["a", "b"], ["c"]))
     with pytest.raises(UserError, match="more translations to score than the 1 lines"):
         list(translator.score_stream(["a"], ["c", "d"]))
-
-
-def test_alignments_name_words_by_their_subwords():
-    found = Alignment(("▁the", "▁ca", "t"), ("▁Ka", "tze"), np.array([[0.1, 0.2, 0.6], [0.5, 0.4, 0.0]]))
-    assert found.links() == [(2, 0), (0, 1)]
-    assert found.word_links() == [(0, 0), (1, 0)]
-
-
-def test_an_alignment_of_a_line_in_pieces_stays_within_the_pieces(tiny_run):
-    translator = load(tiny_run)
-    translator.max_source_length = 12
-    ((best,),) = translator.translate_nbest(["the cat sat on the mat. the dog did not. a tree"], n_best=1)
-    assert len(best.parts) > 1
-    (found,) = translator.align([best])
-    assert found.weights.shape == (len(found.target), len(found.source))
-    s = t = 0
-    for source, target in best.parts:
-        inside = found.weights[t : t + len(target), s : s + len(source)]
-        assert inside.sum() == pytest.approx(found.weights[t : t + len(target)].sum())
-        assert (inside.sum(axis=1) <= 1 + 1e-6).all()
-        s, t = s + len(source), t + len(target)
 
 
 @pytest.mark.parametrize(("name", "hint"), [("bean", "beta or beam"), ("n", "n_best"), ("max_len", "max_length")])

@@ -1,14 +1,18 @@
 """Ensembles: the mean of the members' probabilities, in every kind of search and in scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from additions.decoding.ensemble import Ensemble, load_ensemble
+from additions.decoding.sampling import SamplingConfig, sample
+from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config.model import BOS
-from minitf.decoding.ensemble import Ensemble
-from minitf.decoding.sampling import SamplingConfig, sample
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
+from tests.helpers.imported import MODEL, PAIR
 from tests.helpers.small_model import SMALL, model_with, sources
 
 
@@ -82,3 +86,31 @@ def test_equal_members_are_one_model():
 def test_other_target_vocabularies_are_refused():
     with pytest.raises(UserError, match=r"models of one target vocabulary, not of \[17, 18\] tokens"):
         ensemble_of({}, {"vocab_size": 18})
+
+
+# ---- Of runs ----
+
+
+def test_an_ensemble_of_runs_scores_with_the_mean_of_their_probabilities(make_run):
+    """One has another architecture."""
+    other = replace(MODEL, encoder_layers=1, decoder_start="bos")
+    runs = [
+        make_run(vocabulary=PAIR, model=MODEL, precision="float64"),
+        make_run(vocabulary=PAIR, model=other, precision="float64", steps=(5,)),
+    ]
+    both, one, two = (load_ensemble(*each, warn=print) for each in (runs, runs[:1], runs[1:]))
+    pairs = [("abc", "BAD"), ("hg", "A"), ("c", "")]
+    for each, left, right in zip(*(translator.score(pairs) for translator in (both, one, two)), strict=True):
+        probabilities = [np.exp(found.token_log_probabilities) for found in (left, right)]
+        expected = np.log(np.mean(probabilities, axis=0))
+        np.testing.assert_allclose(each.token_log_probabilities, expected, rtol=1e-9)
+    assert both.translate(["abcd"], beam=3, max_extra_length=3)
+
+
+def test_runs_that_cannot_translate_together_are_refused(make_run):
+    pair = VocabularyPair(PAIR.source, PieceVocabulary("characters", [*PAIR.target.pieces_by_id, "K"]))
+    ended = replace(MODEL, source_eos=True)
+    runs = [make_run(vocabulary=each, model=MODEL, steps=(1,)) for each in (PAIR, pair)]
+    for other in runs[1], make_run(vocabulary=PAIR, model=ended, steps=(1,)):
+        with pytest.raises(UserError, match=r"has another vocabulary than .*; models that translate together need"):
+            load_ensemble(runs[0], other)

@@ -1,6 +1,10 @@
 """Sampling: target sentences drawn from the model's distribution, with temperature, top-k and top-p.
 
 P'(v) ∝ P(v)^(1 / temperature)  over the top_k most probable tokens, then over the fewest of these with mass top_p
+
+sampler = Sampler.load("runs/x")
+sampler.sampling = SamplingConfig(top_p=0.9, seed=1)
+sampler.translate(["a tree"])
 """
 
 from dataclasses import dataclass
@@ -16,6 +20,7 @@ from minitf.decoding.candidates import NEVER, finder_of, log_probabilities_of
 from minitf.decoding.greedy import walk
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, decoder_of, hypothesis_of, max_lengths
 from minitf.system.environment import sum_left_to_right
+from minitf.translation.translator import Translator
 
 Array = NDArray[Any]
 
@@ -33,6 +38,15 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+class Sampler(Translator):
+    """A translator that draws translations, as `sampling` says, instead of searching for the best."""
+
+    sampling = SamplingConfig()
+
+    def search_batch(self, decoder: Any, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]]:
+        return sample(decoder, source, config, self.sampling)
 
 
 def sample(

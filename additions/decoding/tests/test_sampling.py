@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from additions.decoding.sampling import SamplingConfig, distribution, sample
 from minitf.config.model import EOS, PAD
-from minitf.decoding.sampling import SamplingConfig, distribution, sample
 from minitf.decoding.search import BeamSearchConfig
 from minitf.errors import UserError
 from tests.helpers.fake_models import RandomModel, ScriptedModel, sources

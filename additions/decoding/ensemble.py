@@ -1,20 +1,24 @@
 """An ensemble: several models that translate together.
 
 P(token) = 1/M · Σ P_m(token), the arithmetic mean of the members' probabilities
+
+load_ensemble("runs/x", "runs/y").translate(["a tree"])
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from autograd.backend import Backend
+from minitf.data.text import PathLike
 from minitf.decoding.candidates import finder_of
 from minitf.errors import UserError
+from minitf.translation.translator import Translator
 
 Array = Any
 
@@ -33,7 +37,7 @@ class Ensemble:
         self.top_tokens = finder_of(self.members[0])
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> Any:
         """The backend of the device of all members."""
         return self.members[0].backend
 
@@ -95,3 +99,26 @@ def _log_probabilities(xp: Any, logits: Array) -> Array:
     logits -= logits.max(axis=1, keepdims=True)
     logits -= xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
     return logits
+
+
+def load_ensemble(*runs: PathLike, warn: Callable[[str], object] = warnings.warn, **settings: Any) -> Translator:
+    """Load a translator of several runs, with the settings of the search of the first.
+
+    settings: as `Translator.load` takes them; of all runs
+    Raises: UserError for runs that read other ids, and as `Translator.load`
+    """
+    first, *others = translators = [Translator.load(run, warn=warn, **settings) for run in runs]
+    for run, other in zip(runs[1:], others, strict=True):
+        ids, first_ids = ((each.vocabulary.fingerprint(), each.decoder.source_eos) for each in (other, first))
+        if ids != first_ids:
+            raise UserError(
+                f"{run} has another vocabulary than {runs[0]}; models that translate together need the same one"
+            )
+    lengths = [each.search.max_length for each in translators if each.search.max_length is not None]
+    return Translator(
+        Ensemble([each.decoder for each in translators]),
+        first.vocabulary,
+        search=replace(first.search, max_length=min(lengths, default=None)),
+        max_source_length=min(each.max_source_length for each in translators),
+        warn=warn,
+    )

@@ -1,0 +1,1 @@
+"""Ensembles, sampling, and the attention of a model while it decodes."""
