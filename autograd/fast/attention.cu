@@ -129,8 +129,8 @@ __device__ inline void load_tile(T* tile, const T* from, i64 row_stride, int row
 
 // Two elements of a row that a thread holds: of bf16, neighbours, in one store of 4 bytes.
 template <class T> __device__ inline void store_pair(T* row, int first, int second, T x, T y) {
-    alignas(4) const T pair[2] = {x, y};
-    if (sizeof(T) == 2) *(unsigned*)(row + first) = *(const unsigned*)pair;
+    struct alignas(2 * sizeof(T)) { T x, y; } const pair = {x, y};
+    if (sizeof(T) == 2) *(unsigned*)(row + first) = *(const unsigned*)&pair;
     else row[first] = x, row[second] = y;
 }
 
