@@ -23,7 +23,7 @@ from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 
 Array = Any
-Gradients = Callable[[Transformer, Batch, float], tuple[float, float]]
+Gradients = Callable[[Transformer, Batch, float], tuple[Array, Array]]
 """`compute_gradients` of minitf/training/optim.py"""
 INPUTS = ("source", "target_in", "target_out")
 
@@ -81,7 +81,7 @@ class StepGraphs:
         self._seen: set[tuple[Any, ...]] = set()
         self._steps: dict[tuple[Any, ...], _Step] = {}
 
-    def __call__(self, batch: Batch) -> tuple[float, float]:
+    def __call__(self, batch: Batch) -> tuple[Array, Array]:
         seed, number, _ = random.get_state()
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
         adds = any(parameter.grad is not None for parameter in self.parameters)
@@ -107,7 +107,7 @@ class StepGraphs:
         for parameter in step.arrived:
             for hook in list(parameter.grad_hooks or ()):
                 hook(parameter)
-        return float(loss), float(nll)
+        return loss.copy(), nll.copy()  # the next graph writes to them
 
     def _captured(self, batch: Batch, number: int) -> _Step:
         """Raises: CaptureError"""

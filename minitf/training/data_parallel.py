@@ -28,7 +28,7 @@ from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
-from minitf.training.run import Nats, SingleProcess
+from minitf.training.run import Nats, SingleProcess, Sums
 from minitf.training.state import Clock, Interval, TrainState
 
 
@@ -110,11 +110,11 @@ class DataParallel(SingleProcess):
     def zero_grad(self, optimizer: Adam, backward_passes: int) -> None:
         self._gradients.begin(backward_passes)
 
-    def finish_update(self, optimizer: Adam, update: Interval, step: int, stop: StopRequest, clock: Clock) -> Interval:
+    def finish_update(self, optimizer: Adam, sums: Sums, step: int, stop: StopRequest, clock: Clock) -> Interval:
         """Combine the ranks' partial updates."""
         self._gradients.finish()
         norm = optimizer.gradient_norm()
-        own = {"update": asdict(update), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
+        own = {"update": asdict(Interval.of(sums)), "norm": norm, "stop": stop.received or 0, "s": clock.own_s}
         ranks = self.group.all_gather(own, f"the end of step {step:,}")
         stop.agree(theirs["stop"] for theirs in ranks)
         clock.follow(ranks[0]["s"])

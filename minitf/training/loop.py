@@ -53,16 +53,15 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
         rate = learning_rate(step, config.model.d_model, rates)
 
         # ---- 2. accumulate ----
-        update = Interval()
         batches = process.next_batches(run.data.train, config.accumulate)
         process.zero_grad(optimizer, backward_passes=len(batches))
+        sums = []
         for batch in batches:
             random.begin_step(step, batch.number, batch.first_row)
-            loss, nll = gradients(batch)  # sums over the batch
-            update.add(batch, loss, nll)
+            sums.append((batch, *gradients(batch)))  # loss and nll, summed over the batch
 
         # ---- 3. step ----
-        update = process.finish_update(optimizer, update, step, stop, clock)
+        update = process.finish_update(optimizer, sums, step, stop, clock)
         if not update.is_finite:
             raise diverged(run, step, update, batches)
         apply(run, update, rate)

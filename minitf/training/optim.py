@@ -27,11 +27,14 @@ def batch_loss(
     return model.loss(source, target, labels, label_smoothing, reduction)
 
 
-def compute_gradients(model: Transformer, batch: Batch, label_smoothing: float) -> tuple[float, float]:
-    """Forward and backward pass of a batch; return its summed loss and negative log-likelihood."""
+def compute_gradients(model: Transformer, batch: Batch, label_smoothing: float) -> tuple[Array, Array]:
+    """Forward and backward pass of a batch; return its summed loss and negative log-likelihood, arrays of one number.
+
+    Reading them waits for a GPU.
+    """
     loss, nll = batch_loss(model, batch, label_smoothing)
     loss.backward()
-    return loss.item(), nll.item()
+    return loss.data, nll.data
 
 
 def learning_rate(step: int, d_model: int, config: OptimizerConfig) -> float:

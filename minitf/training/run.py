@@ -29,6 +29,8 @@ MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
 Nats = tuple[float, int]
 """Negative log-likelihood of a batch, and its number of target tokens."""
+Sums = Sequence[tuple[Batch, Any, Any]]
+"""The batches of an update, each with its loss and negative log-likelihood, which a GPU may yet have to compute."""
 
 
 @dataclass
@@ -119,12 +121,16 @@ class SingleProcess:
         """Forget all gradients; this many backward passes follow."""
         optimizer.zero_grad()
 
-    def finish_update(self, optimizer: Adam, update: Interval, step: int, stop: StopRequest, clock: Clock) -> Interval:
+    def finish_update(self, optimizer: Adam, sums: Sums, step: int, stop: StopRequest, clock: Clock) -> Interval:
         """Return the sums over the update, with the norm of the gradient of a token's mean loss.
+
+        sums: of each batch, loss and negative log-likelihood
 
         Several ranks sum their gradients here, and agree on the time and on whether to stop.
         """
-        update.gradient_norm = optimizer.gradient_norm() / update.target_tokens
+        norm = optimizer.gradient_norm()  # first: launched before the losses are waited for
+        update = Interval.of(sums)
+        update.gradient_norm = norm / update.target_tokens
         return update
 
     # ---- Validate, save, log ----

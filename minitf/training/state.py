@@ -7,6 +7,7 @@ a run that is interrupted between a step and its validation or checkpoint makes 
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -45,10 +46,18 @@ class Interval:
     gradient_norm: float = 0.0  # of the last update, for the mean loss of a token
     start_s: float = 0.0  # elapsed time when the interval began
 
-    def add(self, batch: Batch, loss: float, nll: float) -> None:
-        """Add one batch and its summed losses."""
-        self.loss += loss
-        self.nll += nll
+    @classmethod
+    def of(cls, sums: Iterable[tuple[Batch, Any, Any]]) -> Self:
+        """Add up batches with their losses."""
+        total = cls()
+        for batch, loss, nll in sums:
+            total.add(batch, loss, nll)
+        return total
+
+    def add(self, batch: Batch, loss: Any, nll: Any) -> None:
+        """Add one batch and its summed losses, numbers or arrays of one number."""
+        self.loss += float(loss)
+        self.nll += float(nll)
         self.source_tokens += batch.source_tokens
         self.target_tokens += batch.target_tokens
         self.slots += batch.padded_tokens

@@ -34,6 +34,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss, _ = graphs(batch) if graphs else compute_gradients(model, batch, 0.1)
         norm = optimizer.gradient_norm() if with_norm else 0.0  # PyTorch's step computes none
+        loss = float(loss)
         optimizer.step(1e-4, 1 / tokens)
         return loss / tokens, norm / tokens
 
