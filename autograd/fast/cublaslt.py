@@ -21,9 +21,7 @@ SCALE_TYPES = {COMPUTE_32F: 0, COMPUTE_32F_FAST_TF32: 0, COMPUTE_64F: 1}  # cuda
 PLAIN, BIAS, RELU_BIAS, BIAS_GRADIENT = (
     int(each) for each in (lt.Epilogue.DEFAULT, lt.Epilogue.BIAS, lt.Epilogue.RELU_BIAS, lt.Epilogue.BGRADB)
 )
-RELU_MASK, RELU_BACKWARD = int(lt.Epilogue.RELU_AUX_BIAS), int(lt.Epilogue.DRELU)  # with a bit for each element of d
-EPILOGUE_ALIGNMENT = 16  # bytes, of the addresses of a bias and of a mask
-MASK_COLUMNS = 128  # the bits of a row are in multiples of this
+EPILOGUE_ALIGNMENT = 16  # bytes, of the address of a bias
 
 
 class Matrix(NamedTuple):
@@ -64,28 +62,27 @@ class Products:
 
     def multiply(
         self, a: Matrix, b: Matrix, d: Matrix, alpha: int, beta: int, compute: int, stream: int,
-        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0, mask: int = 0,
+        epilogue: int = PLAIN, vector: int = 0, vector_kind: int = 0,
     ) -> bool:  # fmt: skip
         """d ← epilogue(alpha a b + beta d); False, with nothing done, where cuBLASLt does not take it.
 
-        A bias and a mask must stand at multiples of 16 bytes, which the key of a plan does not tell.
+        A bias must stand at a multiple of 16 bytes, which the key of a plan does not tell.
 
         alpha, beta: addresses of numbers on the host
-        vector: address of the bias (BIAS, RELU_BIAS, RELU_MASK: one element a row of d), or of memory for the gradient
+        vector: address of the bias (BIAS, RELU_BIAS: one element a row of d), or of memory for the gradient
             of a bias (BIAS_GRADIENT: the sum of b over the inner axis, one element a column of d)
-        mask: address of a bit for each element of d, 1 where it is above 0, which RELU_MASK writes and RELU_BACKWARD,
-            which sets the others to 0, reads
         """
         alignments = [_alignment(address) for address in (a.address, b.address, d.address, d.address)]
         key = (a[1:], b[1:], d[1:], *alignments, compute, epilogue, vector_kind)
         if key not in self._plans:
             if len(self._plans) >= MOST_PLANS:
                 self._forget(next(iter(self._plans)))
-            self._plans[key] = self._plan(a, b, d, alignments, compute, epilogue, vector, vector_kind, mask)
+            self._plans[key] = self._plan(a, b, d, alignments, compute, epilogue, vector, vector_kind)
         plan = self._plans[key]
-        if plan is None or (vector | mask) % EPILOGUE_ALIGNMENT:
+        if plan is None or vector % EPILOGUE_ALIGNMENT:
             return False
-        _point_to(plan.description, vector, mask)
+        if vector:
+            _describe(plan.description, "BIAS_POINTER", vector)
         try:
             lt.matmul(
                 self._handle, plan.description, alpha, a.address, plan.layouts[0], b.address, plan.layouts[1], beta,
@@ -108,7 +105,7 @@ class Products:
 
     def _plan(
         self, a: Matrix, b: Matrix, d: Matrix, alignments: Sequence[int], compute: int, epilogue: int, vector: int,
-        vector_kind: int, mask: int,
+        vector_kind: int,
     ) -> _Plan | None:  # fmt: skip
         description = lt.matmul_desc_create(compute, SCALE_TYPES[compute])
         _describe(description, "TRANSA", int(a.transposed))
@@ -117,9 +114,7 @@ class Products:
             _describe(description, "EPILOGUE", epilogue)
         if vector:
             _describe(description, "BIAS_DATA_TYPE", vector_kind)
-        if mask:
-            _describe(description, "EPILOGUE_AUX_LD", -(-d.rows // MASK_COLUMNS) * MASK_COLUMNS)
-        _point_to(description, vector, mask)
+            _describe(description, "BIAS_POINTER", vector)
         layouts = [lt.matrix_layout_create(each.kind, each.rows, each.columns, each.leading) for each in (a, b, d)]
         preference = lt.matmul_preference_create()
         limits = {"MAX_WORKSPACE_BYTES": WORKSPACE_BYTES}
@@ -150,12 +145,6 @@ def _destroy(description: int, layouts: Sequence[int]) -> None:
     lt.matmul_desc_destroy(description)
     for layout in layouts:
         lt.matrix_layout_destroy(layout)
-
-
-def _point_to(description: int, vector: int, mask: int) -> None:
-    for name, address in (("BIAS_POINTER", vector), ("EPILOGUE_AUX_POINTER", mask)):
-        if address:
-            _describe(description, name, address)
 
 
 def _describe(description: int, name: str, value: int) -> None:

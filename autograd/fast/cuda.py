@@ -240,8 +240,7 @@ class Cuda(GpuBackend):
     def dropout_add_layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
     ) -> tuple[Array, Array, Array, Array]:
-        kind = KINDS[g_y.dtype]
-        rows, width = g_y.shape
+        kind, (rows, width) = KINDS[g_y.dtype], normalised.shape  # of g_y, too, or [..., D], as the results then are
         groups = _norm_groups(kind, width, weight, inverse_std)
         assert groups is not None  # the forward pass asks, and saves what fits: see `takes`
         g_z = cupy.empty(g_y.shape, g_y.dtype)
@@ -324,35 +323,20 @@ class Cuda(GpuBackend):
             self._gemm(kind, a, b, y)
         return y
 
-    def linear_relu(self, x: Array, weight: Array, bias: Array | None) -> tuple[Array, Array | None]:
-        kind, (rows, width) = _kind(x, weight), (len(x), len(weight))
-        if (
-            self._lt is not None
-            and kind is not None
-            and bias is not None
-            and bias.dtype == x.dtype
-            and x.size
-            and width
-        ):
-            y = cupy.empty((rows, width), x.dtype)
-            mask = cupy.empty((rows, -(-width // cublaslt.MASK_COLUMNS) * cublaslt.MASK_COLUMNS // 8), np.uint8)
-            if self._gemm(kind, x, weight.T, y, epilogue="RELU_MASK", vector=_contiguous(bias), mask=mask):
-                return y, mask
-        return self.linear(x, weight, bias, relu=True), None
-
-    def masked_product(self, a: Array, b: Array, mask: Array) -> Array | None:
-        """a b where `mask`, of `linear_relu`, else 0; None where no product applies the mask."""
-        kind, y = _kind(a, b), cupy.empty((len(a), b.shape[1]), a.dtype)
-        done = kind is not None and self._gemm(kind, a, b, y, epilogue="RELU_BACKWARD", mask=mask)
-        return y if done else None
+    def add_product_(self, total: Array, a: Array, b: Array) -> None:
+        """total += a b, in the launch of the product.  Shapes: total [..., n], a [rows, k], b [k, n]"""
+        if _kind(a, b) is None or total.dtype != a.dtype or not total.flags.c_contiguous:
+            total += self.product(a, b).reshape(total.shape)
+        elif total.size and a.size:
+            self._gemm(KINDS[a.dtype], a, b, total.reshape(len(a), -1), add=True)
 
     def _gemm(
         self, kind: str, a: Array, b: Array, y: Array, add: bool = False,
-        epilogue: str = "", vector: Array | None = None, mask: Array | None = None,
+        epilogue: str = "", vector: Array | None = None,
     ) -> bool:  # fmt: skip
         """y ← a b, or y + a b with `add`.  cuBLAS is column-major: the memory of y is yᵀ = bᵀ aᵀ to it.
 
-        epilogue: of cublaslt.py, with its `vector` and `mask`; False is returned, and nothing done, where there is none
+        epilogue: of cublaslt.py, with its `vector`; False is returned, and nothing done, where there is none
         """
         if epilogue and self._lt is None:
             return False
@@ -367,9 +351,7 @@ class Cuda(GpuBackend):
             left = cublaslt.Matrix(b.data.ptr, CUDA_TYPES[kind], *_stored(n, inner, b_trans), b_ld, bool(b_trans))
             right = cublaslt.Matrix(a.data.ptr, CUDA_TYPES[kind], *_stored(inner, m, a_trans), a_ld, bool(a_trans))
             result = cublaslt.Matrix(y.data.ptr, y_type, n, m, y_ld)
-            given = {"mask": 0 if mask is None else mask.data.ptr}
-            if epilogue:
-                given["epilogue"] = getattr(cublaslt, epilogue)
+            given = {"epilogue": getattr(cublaslt, epilogue)} if epilogue else {}
             if vector is not None:
                 given |= {"vector": vector.data.ptr, "vector_kind": CUDA_TYPES[KINDS[vector.dtype]]}
             stream = cupy.cuda.get_current_stream().ptr
@@ -448,8 +430,20 @@ class Cuda(GpuBackend):
         return _widened(x)[0].sum(axis=0)
 
     def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
-        g_x = nn.Relu.backward(cupy, g_y, y, None)
-        return g_x, self.sum_rows(g_x)
+        kind, (rows, width) = _kind(g_y, y), y.shape
+        if kind is None or not y.size:
+            g_x = nn.Relu.backward(cupy, g_y, y, None)
+            return g_x, self.sum_rows(g_x)
+        columns = 32 * GROUP  # of a block
+        parts = min(cuda_source.RELU_BLOCKS, -(-rows // 8))
+        g_x, total = cupy.empty(y.shape, y.dtype), cupy.empty(width, WIDE[kind])
+        partial = cupy.empty((parts, -(-width // columns), columns), WIDE[kind])
+        self._launch(
+            f"relu_backward_sum<{kind}>", (-(-width // columns), parts), (32, 8), _contiguous(g_y), _contiguous(y), g_x,
+            partial, self._done, total, np.int64(rows), np.int32(width),
+            shared=8 * columns * WIDE[kind].itemsize,
+        )  # fmt: skip
+        return g_x, total
 
     # ---- Attention ----
 

@@ -9,7 +9,8 @@ WIDE = {"bf16": "float", "float": "float", "double": "double"}  # type in memory
 GROUP = 16  # neighbouring elements that a thread takes
 NORM_GROUPS = (1, 2, 4)  # of 32 · 16 columns each: layer norm holds a row in the registers of a warp
 NORM_BLOCKS = 256  # blocks that sum the gradients of weight and bias: a constant, as it decides the order of sums
-ORDERED = 32_768  # rows up to which comparing all pairs orders them; more are sorted
+RELU_BLOCKS = 128  # blocks that sum a column of a gradient before ReLU, likewise
+ORDERED = 4_096  # rows up to which comparing all pairs orders them; more are sorted
 SUMMED = 16  # rows of threads that sum the edges of an embedding's gradient
 CHUNK = 32  # rows of an embedding's gradient that a block sums
 PER_THREAD = 4  # elements of each thread of Adam
@@ -26,7 +27,7 @@ def source() -> str:
 def names(kind: str) -> list[str]:
     """All kernels for arrays of a C++ type, as C++ expressions."""
     wide = WIDE[kind]
-    elementwise = ("dropout", "embedding", "embedding_backward")
+    elementwise = ("dropout", "relu_backward_sum", "embedding", "embedding_backward")
     listed = [f"{name}<{kind}>" for name in elementwise]
     for groups in NORM_GROUPS:
         listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]

@@ -148,6 +148,58 @@ template <class T> __global__ void dropout(const T* x, T* y, i64 size, Drop drop
     store_group(y + start, size - start, group);
 }
 
+// ---- ReLU ------------------------------------------------------------------------------------------------------------
+
+// g_x = g_y where y > 0, else 0, and the sum of its rows.  Block (c, b): 32 lanes × 8 warps; a lane takes 16 columns of
+// every gridDim.y · 8-th row.  The last block to end of each c, by the count in `done`, adds up partial, [b, c, 512].
+template <class T>
+__global__ void relu_backward_sum(const T* g_y, const T* y, T* g_x, Wide<T>* partial, unsigned* done, Wide<T>* total,
+                                  i64 rows, int width) {
+    typedef Wide<T> W;
+    __shared__ bool is_last;
+    DYNAMIC_SHARED(memory);
+    W* sums = (W*)memory;  // [8, HELD]: column 16 l + i of the block stands at 32 i + l, for lanes side by side
+    const int HELD = 32 * GROUP, first = blockIdx.x * HELD, column = first + threadIdx.x * GROUP;
+    const int thread = threadIdx.y * 32 + threadIdx.x;
+    W sum[GROUP] = {};
+    for (i64 row = blockIdx.y * i64(8) + threadIdx.y; row < rows; row += gridDim.y * i64(8)) {
+        const i64 place = row * width + column;
+        Group<T> g = load_group(g_y + place, width - column);
+        const Group<T> above = load_group(y + place, width - column);
+#pragma unroll
+        for (int i = 0; i < GROUP; i++) {
+            if (!(W(above.at[i]) > 0)) g.at[i] = T(0.0f);
+            sum[i] += W(g.at[i]);
+        }
+        store_group(g_x + place, width - column, g);
+    }
+#pragma unroll
+    for (int i = 0; i < GROUP; i++) sums[threadIdx.y * HELD + i * 32 + threadIdx.x] = sum[i];
+    __syncthreads();
+    W* parts = partial + blockIdx.x * HELD;
+    const i64 apart = i64(gridDim.x) * HELD;
+    for (int at = thread; at < HELD; at += 256) {
+        W mine = 0;
+        for (int warp = 0; warp < 8; warp++) mine += sums[warp * HELD + at];
+        parts[blockIdx.y * apart + at] = mine;
+    }
+    __threadfence();
+    __syncthreads();
+    if (thread == 0) is_last = atomicAdd(done + blockIdx.x, 1u) == gridDim.y - 1;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    if (thread == 0) done[blockIdx.x] = 0;  // for the next launch
+    for (int at = thread; at < HELD; at += 256) {
+        const int to = first + at % 32 * GROUP + at / 32;
+        volatile W* theirs = parts + at;  // of other blocks: to be read from memory
+        W all = 0;
+#pragma unroll 16
+        for (int part = 0; part < gridDim.y; part++) all += theirs[part * apart];
+        if (to < width) total[to] = all;
+    }
+}
+
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------
 // A warp takes a row, a lane GROUPS groups of 16 of its columns, in registers.  Block: 32 lanes × some warps.
 

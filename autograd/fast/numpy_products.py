@@ -112,12 +112,6 @@ def add_bias_(y: Array, bias: Array | None, relu: bool) -> None:
 
 
 @entry("numpy")
-def linear_relu(x: Array, weight: Array, bias: Array | None) -> tuple[Array, Array | None]:
-    """max(x Wᵀ + b, 0), and where it is above 0, for `masked_product`; None from kernels without such products."""
-    return cpu.linear(x, weight, bias, relu=True), None
-
-
-@entry("numpy")
 def linear_gradients(
     g_y: Array, weight: Array | None, x: Array | None, dtype: Any, with_bias: bool
 ) -> tuple[Array | None, Array | None, Array | None]:

@@ -101,14 +101,10 @@ def for_blas(xp: Any, a: Any) -> Any:
 class Linear(FastOp, nn.Linear):
     """Saves: x and weight, each only if the other one needs a gradient; after ReLU y, which the next layer saves anyway
 
-    On a GPU with cuBLASLt also the signs of y, as bits.
-
     relu: whether the result is max(x Wᵀ + b, 0), as in `fused.LinearRelu`
     """
 
     relu = False
-    has_mask = False  # whether `masked_gradient` can be asked for
-    masked: Any = None  # the gradient of y that the next layer has made, 0 where y is 0
 
     @classmethod
     def taken_on_cpu(cls, arrays, parameters):
@@ -121,57 +117,68 @@ class Linear(FastOp, nn.Linear):
         if bias is not None and dtype is None and self.kernels.uses_epilogues:
             bias = in_precision_of(x, leaf_of_bias, bias)
         needs_x, needs_weight, _ = self.needs_gradient
-        mask = None
-        if self.relu and any(self.needs_gradient):
-            y, mask = self.kernels.linear_relu(rows_of(x), weight, bias)
-            self.has_mask = mask is not None
-        else:
-            y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
+        y = self.kernels.linear(rows_of(x), weight, bias, self.relu, dtype)  # [rows, in] @ [in, out]
         y = y.reshape(*x.shape[:-1], weight.shape[0])
-        self.save(x if needs_weight else None, weight if needs_x else None, *([y, mask] if self.relu else ()))
+        self.save(x if needs_weight else None, weight if needs_x else None, *([y] if self.relu else ()))
         return y
 
-    def read_by_plain(self, x, weight, y=None, mask=None):
+    def read_by_plain(self, x, weight, y=None):
         return y, x, weight, None
-
-    def masked_gradient(self, g_rows, weight):
-        """Return the gradient of y, given that of the next layer's result and its weight: with ReLU's; or None.
-
-        Applying ReLU's gradient twice changes nothing, so y may have other consumers, too.
-        """
-        found = self.kernels.masked_product(g_rows, weight, self.saved[3])
-        self.masked = None if found is None else found.reshape(self.output_specs[0].shape)
-        return self.masked
 
     def backward(self, g_y):
         x, weight, *after_relu = self.saved
-        needs_x, needs_weight, needs_bias = self.needs_gradient
+        _, needs_weight, needs_bias = self.needs_gradient
         g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
-        for y in after_relu[:1]:  # one or none
-            if g_y is self.masked:
-                self.masked = None
-            elif needs_bias:
+        for y in after_relu:  # one or none
+            if needs_bias:
                 g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
             else:
                 g_rows = nn.Relu.backward(self.xp, g_rows, rows_of(y), None)
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
-        before = self._edges[0] if needs_x else None
-        masks = isinstance(before, LinearRelu) and before.has_mask and not before.freed
-        g_x, g_weight, g_linear_bias = self.kernels.linear_gradients(
-            g_rows,
-            weight if needs_x and not masks else None,
-            rows_of(x) if needs_weight else None,
-            self.dtype,
-            with_bias=needs_bias and g_bias is None,
+        g_x, g_weight, g_linear_bias = linear_gradients(
+            self, g_rows, weight, x if needs_weight else None, g_y.shape[:-1], needs_bias and g_bias is None
         )
-        # last, as it may be the largest
-        masked = before.masked_gradient(g_rows, weight) if masks and before is not None else None
-        if masks and masked is None:
-            g_x = self.kernels.product(g_rows, weight)
-        g_x = masked if g_x is None else g_x.reshape(*g_y.shape[:-1], g_x.shape[-1])
         return g_x, g_weight, g_linear_bias if g_bias is None else g_bias
+
+
+def linear_gradients(
+    op: Linear | LinearHeads, g_rows: Any, weight: Any, x: Any, leading: tuple[int, ...], with_bias: bool
+) -> tuple[Any, Any, Any]:
+    """The gradients of x, weight and bias; None for the first without a weight, for the second without x.
+
+    Shapes: g_rows [rows, out], weight [out, in], x [..., in]
+    """
+    spec = op.input_specs[0]
+    later = op.backend is not CPU and weight is not None and spec is not None and spec.dtype == g_rows.dtype
+    later = later and not state.events.after_backward  # whose observers get arrays
+    g_x, g_weight, g_bias = op.kernels.linear_gradients(
+        g_rows, None if later else weight, None if x is None else rows_of(x), op.dtype, with_bias=with_bias
+    )
+    if later:
+        return LaterProduct(op.kernels, g_rows, weight, (*leading, weight.shape[1])), g_weight, g_bias
+    return None if g_x is None else g_x.reshape(*leading, g_x.shape[-1]), g_weight, g_bias
+
+
+class LaterProduct:
+    """g_rows @ weight, the gradient of a layer's input: a GPU adds it to a sum in the launch of the product.
+
+    It is no array: the engine adds it to a sum that it owns, or asks for an array.
+
+    Shapes: g_rows [N, out], weight [out, in]; shape [..., in]
+    """
+
+    def __init__(self, kernels: Kernels, g_rows: Any, weight: Any, shape: tuple[int, ...]):
+        self.kernels, self.g_rows, self.weight, self.shape, self.dtype = kernels, g_rows, weight, shape, g_rows.dtype
+
+    def dense(self) -> Any:
+        """Return it as an array."""
+        return self.kernels.product(self.g_rows, self.weight).reshape(self.shape)
+
+    def add_to(self, total: Any) -> None:
+        """total += g_rows @ weight"""
+        self.kernels.add_product_(total, self.g_rows, self.weight)
 
 
 # ---- Layers ----
@@ -289,6 +296,15 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
         return self.kernels.sum_rows(g_y.reshape(math.prod(g_y.shape[:-2]), t * d)).reshape(t, d)
 
 
+def layer_norm_backward(op: FastOp, g_y: Any, normalised: Any, *rest: Any) -> tuple[Any, ...]:
+    """The gradients of x, the residual, weight and bias.  Shapes: g_y [..., D], normalised [N, D]"""
+    if op.backend is not CPU:  # no views, which the engine does not add to
+        return op.kernels.dropout_add_layer_norm_backward(g_y, normalised, *rest)
+    g_rows = g_y.reshape(normalised.shape)
+    g_x, g_residual, *others = op.kernels.dropout_add_layer_norm_backward(g_rows, normalised, *rest)
+    return g_x.reshape(g_y.shape), g_residual.reshape(g_y.shape), *others
+
+
 class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
     """Saves: keep (a large one as bits), x̂ and 1/σ of the sum, bias and weight; neither the sum nor the dropped x"""
 
@@ -314,11 +330,7 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
     def backward(self, g_y):
         keep, _, normalised, inverse_std, weight = self.saved
         keep = unpacked(keep, normalised.shape)
-        g_rows = g_y.reshape(normalised.shape)  # [N, D]
-        g_x, g_residual, g_weight, g_bias = self.kernels.dropout_add_layer_norm_backward(
-            g_rows, normalised, inverse_std, weight, keep, self.scale
-        )
-        return g_x.reshape(g_y.shape), g_residual.reshape(g_y.shape), g_weight, g_bias
+        return layer_norm_backward(self, g_y, normalised, inverse_std, weight, keep, self.scale)
 
 
 class LinearRelu(Linear, fused.LinearRelu):
@@ -377,14 +389,8 @@ class LinearHeads(FastOp, fused.LinearHeads):
             if g_y is not places[i]:
                 self._heads(g_rows, i)[...] = g_y
         self.g_y, self.places = None, [None] * self.count
-        g_x, g_weights, g_biases = self.kernels.linear_gradients(
-            g_rows,
-            weight,
-            None if x is None else rows_of(x),
-            self.dtype,
-            with_bias=any(self.needs_gradient[1 + self.count :]),
-        )
-        g_x = None if g_x is None else g_x.reshape(*self.leading, g_x.shape[-1])
+        with_bias = any(self.needs_gradient[1 + self.count :])
+        g_x, g_weights, g_biases = linear_gradients(self, g_rows, weight, x, self.leading, with_bias)
         parts: list[Any] = []
         for g in (g_weights, g_biases):
             parts += [None] * self.count if g is None else self.kernels.parted(g, self.widths)
@@ -470,12 +476,8 @@ class LayerNorm(FastOp, nn.LayerNorm):
         return None, centred(self, normalised, inverse_std), weight, None
 
     def backward(self, g_y):
-        normalised, inverse_std, weight = self.saved
-        g_rows = g_y.reshape(normalised.shape)  # [N, D]
-        g_x, _, g_weight, g_bias = self.kernels.dropout_add_layer_norm_backward(
-            g_rows, normalised, inverse_std, weight, None, 1.0
-        )
-        return g_x.reshape(g_y.shape), g_weight, g_bias
+        g_x, _, g_weight, g_bias = layer_norm_backward(self, g_y, *self.saved, None, 1.0)
+        return g_x, g_weight, g_bias
 
 
 IMPLEMENTATIONS: dict[type[Op], type[FastOp]] = {

@@ -82,12 +82,10 @@ def _mask(kernels: Any, *shape: int, step: int = 2) -> tuple[Any, float]:
     return kernels.draw(mask, shape), mask.scale
 
 
-def _relu_mask(kernels: Any, give: _Arrays) -> Any:
-    """ReLU, and the gradient before it in the product after it."""
-    y, mask = kernels.linear_relu(give(37, 72), give(40, 72), give(40))
-    g, w = give(37, 24), give(24, 40)
-    g_y = None if mask is None else kernels.masked_product(g, w, mask)
-    return [y, kernels.relu_backward_sum(kernels.product(g, w), y)[0] if g_y is None else g_y]
+def _relu(kernels: Any, give: _Arrays) -> Any:
+    """ReLU, and the gradient before it."""
+    y = kernels.linear(give(37, 72), give(40, 72), give(40), True)
+    return [y, *kernels.relu_backward_sum(give(37, 40), y)]
 
 
 def _layer_norm(kernels: Any, give: _Arrays) -> Any:
@@ -164,6 +162,7 @@ CHECKS: dict[str, Check] = {
     "dropout": lambda k, give: [k.dropout(give(37, 41), *_mask(k, 37, 41))],
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward,
+    "relu_backward_sum": _relu,
     "embedding": lambda k, give: [
         k.embedding(give(50, 40, wide=True), give.indices(50, 6, 7), None, 2.0, *_mask(k, 6, 7, 40), give.result)
     ],
@@ -176,7 +175,6 @@ CHECKS: dict[str, Check] = {
     "top_tokens": lambda k, give: k.top_tokens(give(5, 300, wide=True), give.given(np.arange(300) < 3), 4),
     "BIAS": lambda k, give: [k.linear(give(37, 72), give(40, 72), give(40))],
     "RELU_BIAS": lambda k, give: [k.linear(give(37, 72), give(40, 72), give(40), True)],
-    "RELU_MASK": _relu_mask,
     "BIAS_GRADIENT": lambda k, give: k.linear_gradients(give(64, 40), None, give(64, 72), give.wide, True)[1:],
     "CUDA graphs": _graphs,
 }

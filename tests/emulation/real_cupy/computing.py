@@ -120,7 +120,7 @@ def _product(given: Any) -> Work:
         ldc,
         c_stride,
     ) = given[:20]
-    batch, epilogue, vector, mask_at, mask_ld = given[20:25]
+    batch, epilogue, vector = given[20:23]
     wide = np.result_type(
         np.float64 if compute == 70 else np.float32, TYPES[c_type] if TYPES[c_type].kind == "c" else np.float32
     )
@@ -134,19 +134,13 @@ def _product(given: Any) -> Work:
             product = one * (left @ right)
             if other:
                 product = product + other * result.astype(wide)
-            if epilogue & 4:  # BIAS, RELU_BIAS, RELU_AUX_BIAS
+            if epilogue & 4:  # BIAS, RELU_BIAS
                 product = product + array_at(vector, TYPES[c_type], (m, 1)).astype(wide)
-            if epilogue & 128:  # RELU_AUX_BIAS, DRELU
-                mask = array_at(mask_at, np.dtype(np.uint8), (n, mask_ld // 8))
-                if epilogue == 134:
-                    mask[:, : -(-m // 8)] = np.packbits(product.T > 0, axis=1)
-                else:
-                    product = np.where(np.unpackbits(mask, axis=1, count=m).T, product, 0)
             result[...] = np.maximum(product, 0) if epilogue & 2 else product
             if epilogue == 512:  # BGRADB
                 array_at(vector, TYPES[c_type], (n,))[...] = right.sum(axis=0)
 
-    assert epilogue in (1, 4, 6, 134, 136, 512)
+    assert epilogue in (1, 4, 6, 512)
     return work
 
 

@@ -255,15 +255,13 @@ DRIVER int cuGetExportTable(const void** table, const void* id) { return 500; }
 
 // ---- Products: column-major, each with addresses, types, leading dimensions and strides of a batch ----
 
-static long mask_at, mask_ld;  // of ReLU, for the next product
-
 static int product(const char* name, long compute, long ta, long tb, long m, long n, long k, const void* alpha, const void* a, long a_type, long lda, long a_stride,
                    const void* b, long b_type, long ldb, long b_stride, const void* beta, void* c, long c_type, long ldc, long c_stride, long batch, long epilogue, const void* vector) {
     const long size[] = {4, 8, 2, 0, 8, 16, 0, 0, 0, 0, 0, 0, 0, 0, 2};
     count_at(place_of(name), batch * (m * k * size[a_type] + k * n * size[b_type] + m * n * size[c_type]));
     if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m) return fault("a leading dimension below the rows of its matrix"), 7;
     return TELL(PRODUCT, compute, ta, tb, m, n, k, (long)alpha, (long)a, a_type, lda, a_stride, (long)b, b_type, ldb, b_stride, (long)beta, (long)c, c_type, ldc, c_stride, batch,
-                epilogue, (long)vector, mask_at, mask_ld);
+                epilogue, (long)vector);
 }
 
 int stub_cublasCreate_v2(void** h) { *h = malloc(64); return 0; }
@@ -327,7 +325,6 @@ int stub_cublasLtMatmulAlgoGetHeuristic(void* h, Description* d, void* a, void* 
 int stub_cublasLtMatmul(void* h, Description* d, const void* alpha, const void* a, Description* la, const void* b, Description* lb, const void* beta, const void* c, void* lc, void* y, Description* ly,
                         const void* algo, void* workspace, size_t size, void* s) {
     const long k = d->at[3] ? la->at[1] : la->at[2];
-    mask_at = d->at[11], mask_ld = d->at[12];
     if (c != y) TELL(COPY, (long)y, (long)c, ly->at[2] * ly->at[3] * (ly->at[0] == 14 ? 2 : ly->at[0] ? 8 : 4));
     return product("product, cuBLASLt", d->at[60], d->at[3], d->at[4], ly->at[1], ly->at[2], k, alpha, a, la->at[0], la->at[3], 0, b, lb->at[0], lb->at[3], 0, beta, y, ly->at[0], ly->at[3], 0, 1,
                    d->at[7], (void*)d->at[8]);
