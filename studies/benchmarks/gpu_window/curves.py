@@ -2,7 +2,9 @@
 
     python studies/benchmarks/gpu_window/curves.py FOLDER
 
-One seed, one text (made up), the same dropout masks.
+One seed, one text (made up), the same dropout masks.  Training amplifies roundings: at this learning rate, the NumPy
+and the compiled kernels of one CPU are 2e-5 apart after 100 steps and 0.7 % after 150, and at the preset's, where the
+loss rises again after 90 steps, 3.5 %.  So the first 100 steps decide.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from typing import Any
 from common import ROOT, SMALL, put
 from made_up_text import write_text
 
-TOLERANCES = {"float32": 0.005, "tf32": 0.02, "bf16": 0.05}  # relative, of the loss of each step
-STEPS = 3 if SMALL else 150
+TOLERANCES = {"float32": 0.001, "tf32": 0.02, "bf16": 0.02}  # relative, of the loss of each of the first steps
+STEPS, FIRST = (3, 3) if SMALL else (150, 100)
 
 
 def command(folder: Path, name: str, *flags: str) -> list[str]:
@@ -26,6 +28,7 @@ def command(folder: Path, name: str, *flags: str) -> list[str]:
     seldom = ["--log-every", "1", "--valid-every", "100000", "--save-every", "100000"]
     model = ["--preset", "tiny", "--vocab-size", "290", "--model.layers", "1"] if SMALL else ["--preset", "tiny"]
     sizes = ["--max-steps", str(STEPS), *(["--max-tokens-per-batch", "300"] if SMALL else ["--vocab-size", "2000"])]
+    sizes += ["--optimizer.peak-learning-rate", "0.0005"]
     train = [sys.executable, str(ROOT / "train.py"), *model, "--train", *texts, *sizes, *seldom]
     return [*train, "--output", str(folder / f"curve-{name}"), *flags]
 
@@ -49,9 +52,16 @@ def main() -> int:
     for precision, tolerance in TOLERANCES.items():
         found = losses(folder / f"curve-{precision}")
         apart = [abs(found[step] / exact[step] - 1) for step in exact]
-        right = len(found) == len(exact) == STEPS and max(apart) <= tolerance
+        right = len(found) == len(exact) == STEPS and max(apart[:FIRST]) <= tolerance
         shown = {step: [found[step], exact[step]] for step in (1, 2, 10, 50, 100, 150) if step in exact}
-        put(f"curve, {precision}", steps=len(found), worst=max(apart), right=right, shown=shown)
+        put(
+            f"curve, {precision}",
+            steps=len(found),
+            worst=max(apart[:FIRST]),
+            worst_of_all=max(apart),
+            right=right,
+            shown=shown,
+        )
         wrong = wrong or not right
     return int(wrong)
 

@@ -87,6 +87,13 @@ def rows() -> None:
     row("layer_norm_backward with dropout", backward, 4 * size, backward_errors)
     row("layer_norm_backward alone", lambda: backward(None), 3 * size)
     row("dropout", lambda: gpu.dropout(x, mask, 1.0), 2 * size)
+    before, above = normal(TOKENS, 4 * WIDTH), normal(TOKENS, 4 * WIDTH)
+
+    def relu_errors() -> list[float]:
+        exact = cupy.where(above > 0, wide(before), 0)
+        return [off(*each) for each in zip(gpu.relu_backward_sum(before, above), (exact, exact.sum(0)), strict=True)]
+
+    row("relu_backward_sum", lambda: gpu.relu_backward_sum(before, above), 3 * before.nbytes, relu_errors)
 
 
 def attention() -> None:
@@ -201,11 +208,10 @@ def products() -> None:
             gradients = lambda x=x, g=g: gpu.linear_gradients(g, None, x, wide_type, True)  # noqa: E731
             product("gradient of a weight, BGRADB", *sizes, gradients, True)
         if out == 2048:
-            product("forward, RELU_AUX_BIAS", *sizes, lambda x=x, w=w, bias=bias: gpu.linear_relu(x, w, bias), True)
-            mask, down, g_y = gpu.linear_relu(x, w, bias)[1], normal(512, 2048), normal(TOKENS, 512)
-            if mask is not None:
-                back = lambda g_y=g_y, down=down, mask=mask: gpu.masked_product(g_y, down, mask)  # noqa: E731
-                product("gradient of an input, DRELU", *sizes, back, True)
+            relu = lambda x=x, w=w, bias=bias: gpu.linear(x, w, bias, True)  # noqa: E731
+            product("forward, RELU_BIAS", *sizes, relu, True)
+        total = normal(TOKENS, inner)
+        product("gradient of an input, added", *sizes, lambda w=w, g=g, t=total: gpu.add_product_(t, g, w))
 
 
 def copied() -> float:

@@ -29,7 +29,7 @@ def main() -> None:
             loss, _ = compute_gradients(model, batch_of(rows, length, 301), 0.1)
             norm = optimizer.gradient_norm()
             optimizer.step(1e-3, 1 / (rows * length))
-            put("small step", precision=precision, rows=rows, length=length, loss=loss, norm=norm)
+            put("small step", precision=precision, rows=rows, length=length, loss=float(loss), norm=norm)
         gpu.top_tokens(gpu.xp.arange(1505, dtype="f4").reshape(5, 301), gpu.xp.zeros(301, bool), 4)
     gpu.device.synchronize()
 

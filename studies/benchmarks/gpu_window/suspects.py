@@ -29,7 +29,7 @@ def unaligned_bias() -> dict[str, Any]:
             exact = x.astype(np.float64) @ w.astype(np.float64).T + memory[shift : shift + 192].astype(np.float64)
             args = gpu.asarray(x), gpu.asarray(w), on_gpu[shift : shift + 192]
             results = {"BIAS": gpu.linear(*args), "RELU_BIAS": gpu.linear(*args, True)}
-            for name, y in (results | {"RELU_MASK": gpu.linear_relu(*args)[0]}).items():
+            for name, y in results.items():
                 right = exact if name == "BIAS" else np.maximum(exact, 0)
                 off = np.abs(y.get().astype(np.float64) - right).max() / np.abs(right).max()
                 found[f"{dtype.name} {name} {shift}"] = float(off)
@@ -49,7 +49,7 @@ def same_bits() -> dict[str, Any]:
         optimizer.zero_grad()
         losses = how(batch) if how else compute_gradients(model, batch, 0.1)
         grads = [p.grad.data.ravel() for p in model.parameters() if p.grad is not None]
-        seen.append((losses, *[int(g.view("u4").sum(dtype="u8")) for g in grads]))
+        seen.append((*map(float, losses), *[int(g.view("u4").sum(dtype="u8")) for g in grads]))
     return {"right": len({*seen}) == 1 and len(graphs._steps) == 1, "graphs": len(graphs._steps), "loss": seen[0][0]}
 
 
@@ -61,7 +61,9 @@ def sorted_in_a_graph() -> dict[str, Any]:
     for _ in range(4):
         random.begin_step(1)
         optimizer.zero_grad()
-        seen.append(graphs(batch))
+        losses = graphs(batch)
+        table = next(iter(optimizer.named_parameters.values())).grad.data
+        seen.append((*map(float, losses), int(table.ravel().view("u4").sum(dtype="u8"))))
         optimizer.step(0.0)
     return {"right": len({*seen}) == 1, "graphs": len(graphs._steps), "loss": seen[0][0]}
 
@@ -119,7 +121,8 @@ SUSPECTS = {f.__name__: f for f in (unaligned_bias, same_bits, sorted_in_a_graph
 
 def main() -> int:
     if len(sys.argv) == 1:  # each in a process of its own: an illegal address ends it
-        statuses = [subprocess.run([sys.executable, __file__, name], check=False).returncode for name in SUSPECTS]
+        names = [name for name in SUSPECTS if name != "memory_of_a_graph"]  # which measures what all processes take
+        statuses = [subprocess.run([sys.executable, __file__, name], check=False).returncode for name in names]
         return int(any(statuses))
     right = True
     for name in sys.argv[1:]:

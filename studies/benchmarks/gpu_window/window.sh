@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/../../.." || exit 1
 HERE=studies/benchmarks/gpu_window CARRIED=${CARRIED:-build/gpu-window} PEER=studies/benchmarks/peers/torch_transformer.py
 T0=$(date +%s) END=${END:-475} OUT=${OUT:-build/gpu-window/out} P=${PYTHON:-python3}
-PARTS=${*:-card kernels models cases demo curves suspects nccl step peer rates sanitizers ncu}
+PARTS=${*:-card kernels models cases demo curves suspects nccl step peer rates graphs sanitizers ncu}
 R=$(mktemp -d)
 mkdir -p "$OUT"
 export RESULTS="$OUT/results.jsonl" PYTHONUNBUFFERED=1 CUPY_CACHE_DIR="${CUPY_CACHE_DIR:-/tmp/cupy}" TORCHINDUCTOR_CACHE_DIR=/tmp/inductor
@@ -65,7 +65,8 @@ tests="$P -m pytest -q -m gpu -rs -p no:cacheprovider -W default -n 4"
   wanted demo && part demo 100 $P train.py --model.layers 2 --max-steps 700 --optimizer.decay-steps 700 \
     --optimizer.peak-learning-rate 0.0045 --device cuda --output "$R/demo" &
   wanted curves && part curves 170 $P $HERE/curves.py "$R" &
-  { wanted suspects && part suspects 120 $P $HERE/suspects.py; wanted nccl && part nccl 60 $P $HERE/nccl_one.py; } &
+  wanted suspects && part suspects 120 $P $HERE/suspects.py &
+  wanted nccl && part nccl 60 $P $HERE/nccl_one.py &
   wait
 )
 wait
@@ -79,6 +80,7 @@ if wanted peer; then
   wanted step && part step-again 45 $P $HERE/step.py
 fi
 wanted rates && part rates 90 $P $HERE/rates.py
+wanted graphs && part graphs 60 $P $HERE/suspects.py memory_of_a_graph
 keep
 
 # ---- 3. What checks the code itself ----
@@ -86,11 +88,10 @@ if wanted sanitizers; then
   check="compute-sanitizer --report-api-errors no --error-exitcode 9 --tool"
   part memcheck 110 $check memcheck $P $HERE/small_step.py &
   part racecheck 110 $check racecheck $P $HERE/small_step.py pool &
-  part initcheck 110 $check initcheck $P $HERE/small_step.py &
   wait
 fi
-kernels='^(attention|attention_backward|layer_norm_backward|cross_entropy|embedding_backward)$'
-wanted ncu && part ncu 60 ncu --target-processes all --clock-control none -k "regex:$kernels" --launch-skip 84 \
+kernels='^(attention|attention_backward|layer_norm|layer_norm_backward|relu_backward_sum|cross_entropy)$'
+wanted ncu && part ncu 60 ncu --target-processes all --clock-control none -k "regex:$kernels" --launch-skip 150 \
   --launch-count 20 --section SpeedOfLight --section Occupancy --section WarpStateStats --csv $P $HERE/step.py --once
 if wanted bleu; then # with texts of Multi30k, in a call of its own
   part bleu 300 $P train.py --preset multi30k-transformer-tiny --model.norm pre --model.dropout 0.2 \
