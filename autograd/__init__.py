@@ -78,13 +78,10 @@ __all__ = [
 
 
 if TYPE_CHECKING:  # to a type checker, a __getattr__ would make every misspelt name right
-    from autograd import inspect as inspect
     from autograd.gradcheck import check_derivatives, check_elementwise, check_jvp
 else:
 
     def __getattr__(name):  # only who uses them pays for the import
-        if name == "inspect":
-            return import_module("autograd.inspect")
         if name in ("check_derivatives", "check_elementwise", "check_jvp"):
             return getattr(import_module("autograd.gradcheck.forms"), name)
         raise AttributeError(f"module 'autograd' has no attribute {name!r}")

@@ -51,7 +51,7 @@ from autograd.tensor import (
     starting_gradient,
 )
 
-__all__ = ["Op", "apply", "unbroadcast"]
+__all__ = ["Op", "apply", "implementations", "unbroadcast"]
 
 implementations: dict[type[Op], Any] = {}
 """The classes that compute in the place of plain ops: `autograd.fast` enters its own.
@@ -381,7 +381,7 @@ def run_backward(
         higher_order.py
 
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
-    *is* infinite): a warning raised here could not name the op, `autograd.inspect.anomaly_mode` does.
+    *is* infinite): a warning raised here could not name the op, `autograd.anomaly.anomaly_mode` does.
     """
     nodes, arrivals = plan(outputs, wanted)
     sums = GradientSums(arrivals, wanted, recorded=call_backward is not None)

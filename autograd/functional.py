@@ -23,6 +23,8 @@ from autograd.higher_order import cotangent, run_recorded_backward
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.tensor import Tensor, TensorLike, edge_of, new_tensor, starting_gradient
 
+__all__ = ["ancestors"]
+
 Array = Any  # numpy.ndarray or cupy.ndarray
 Function = Callable[..., Any]
 

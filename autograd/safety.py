@@ -20,7 +20,7 @@ from autograd import observers
 from autograd.observers import Observer
 from autograd.tensor import clock
 
-__all__ = ["CallSites"]
+__all__ = ["CallSites", "owner_of"]
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 _is_ours: dict[str, bool] = {}  # file name -> whether it is of this package

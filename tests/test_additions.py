@@ -40,7 +40,7 @@ def test_an_addition_may_be_missing(addition, tmp_path):
     known = run_without(MINITF.format(words=["--help"]))
     listed = run_without(MINITF.format(words=["--help"]), gone=gone)
     commands = [line.split()[0] for line in known.splitlines() if line.startswith("  ") and line not in listed]
-    assert commands
+    assert commands or addition == "inspect"  # which has none
     for command in commands:
         said = run_without(MINITF.format(words=[command]), gone=gone, status=2)
         assert said.startswith(f"error: minitf {command} is in additions.{addition}, which is not installed; ")
@@ -74,8 +74,6 @@ x = ag.Tensor(np.ones((2, 3)), requires_grad=True)
 (ag.softmax(x @ np.ones((3, 4))) * ag.tanh(x).sum()).sum().backward()
 assert ag.gradcheck(lambda x: ag.layer_norm(x, np.ones(3), np.zeros(3)), [np.arange(6.0).reshape(2, 3) ** 2])
 assert ag.hessian(lambda x: (x**3).sum())(np.ones(2)).shape == (2, 2)
-from autograd.inspect import graph, memory, profile
-assert "Tanh" in graph(ag.tanh(x)).dot()
 from autograd.gradcheck import from_vjp
 """
     run_without(program, tops=OTHERS)

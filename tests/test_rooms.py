@@ -26,16 +26,16 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"backend", "check_install", "gpu_check", "html", "modes", "random"},
         {"devices", "observers", "tensor"},
         {"dlpack", "engine", "hooks", "safety", "unrecorded"},
-        {"ops", "recompute"},
+        {"anomaly", "ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},
-        {"creation", "gradcheck", "inspect"},
+        {"creation", "gradcheck"},
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
-NEIGHBOURS = {  # the course shows a training step; a page has attention, and the rules of a sentencepiece model
+NEIGHBOURS = {  # the course shows a step as a page, which records it; a page has attention, and the rules of a sentencepiece model
     "course": {"pages"},
-    "pages": {"decoding", "interchange"},
+    "pages": {"decoding", "inspect", "interchange"},
 }
 TEXT = "autograd.ops."  # the plain ops, whose sources the course takes apart: all names are public that have no _
 FILES = sorted(path for package in FLOORS for path in (ROOT / package).rglob("*.py"))

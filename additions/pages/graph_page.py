@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from additions.inspect import Graph, graph
+from additions.inspect.graph import COLOURS, LEAF
 from additions.pages.html import asset, dagre, html_page, to_json
-from autograd.inspect import Graph, graph
-from autograd.inspect.graph import COLOURS, LEAF
 from autograd.tensor import Tensor
 
 
 def draw_graph(results: Tensor | Sequence[Tensor], path: str | Path, names: Mapping[str, Tensor] | None = None) -> None:
-    """Write the graph of `results` as a page that loads nothing; `names` as for `autograd.inspect.graph`."""
+    """Write the graph of `results` as a page that loads nothing; `names` as for `additions.inspect.graph`."""
     Path(path).write_text(page_of(graph(results, names)), encoding="utf-8")
 
 

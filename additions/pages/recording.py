@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from additions.inspect.memory_profile import Memory
+from additions.inspect.modules import ModuleListener, listen
 from additions.pages.samples import Samples
 from additions.pages.sources import input_names, saved
 from autograd.engine import Op
-from autograd.inspect.memory_profile import Memory
-from autograd.inspect.modules import ModuleListener, listen
 from autograd.observers import Observer, observe
 from autograd.safety import CallSites
 from autograd.tensor import Tensor

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from additions.inspect.graph import definition_of, kind_of
 from autograd.engine import Op
 from autograd.fast.table import TABLE
-from autograd.inspect.graph import definition_of, kind_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from additions.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED, Buffer
 from additions.pages.html import BASE_SCRIPT, BASE_STYLE, asset, dagre, html_page
 from additions.pages.recording import OpRecord, Recorder
 from additions.pages.samples import Samples
 from additions.pages.sources import class_description, documented, place, source_of
 from autograd.backend import is_floating
-from autograd.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED, Buffer
 from autograd.tensor import Tensor
 
 SCRIPTS = ("graph.js", "step-data.js", "step-arrays.js", "step-graph.js", "step-memory.js", "step-op.js", "step.js")

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from additions.inspect import Memory, graph
 from additions.pages import GraphFigure
 from autograd import Tensor
-from autograd.inspect import Memory, graph
 
 INK = "#010203"  # stands for the colour of the page's text
 COLOURS = ["#4a8fd0", "#e0783a", "#4da664", "#c65b9d", "#9a86d8", "#b59b2b"]
@@ -53,7 +53,7 @@ class Picture:
 
 @dataclass
 class GraphPicture:
-    """The graph of a result, as `autograd.inspect.draw` draws it."""
+    """The graph of a result, as `additions.pages` draws it."""
 
     title: str
     result: Tensor
@@ -95,7 +95,7 @@ def lines(
 
 
 def memory_curve(title: str, **measured: Memory) -> Picture:
-    """The memory in use after each change, as `autograd.inspect.memory` recorded it."""
+    """The memory in use after each change, as `additions.inspect.memory` recorded it."""
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()

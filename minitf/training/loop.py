@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from autograd import random
-from autograd.inspect import AnomalyError, anomaly_mode
+from autograd.anomaly import AnomalyError, anomaly_mode
 from minitf.config import OptimizerConfig
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an 
 
 import numpy as np
 
+from additions.inspect import profile
 from autograd.fast import cpu_kernels
-from autograd.inspect import profile
 from autograd.observers import Observer, observe
 from minitf.system.process import set_up_device
 from side_by_side import machine

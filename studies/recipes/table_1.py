@@ -27,10 +27,10 @@ import resumable  # first: it finds minitf without an installation
 from compared_layers import Convolution, SeparableConvolution
 
 import autograd as ag
+from additions.inspect import memory, profile
 from autograd import Tensor
 from autograd.engine import Op
 from autograd.functional import ancestors
-from autograd.inspect import memory, profile
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import MultiHeadAttention

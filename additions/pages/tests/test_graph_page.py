@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect import graph
 from additions.pages import GraphFigure, draw_graph
-from autograd.inspect import graph
 from minitf.config import TransformerConfig
 from minitf.model.transformer import Transformer
 from tests.helpers.leaves import random_leaf

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect import memory
 from additions.pages.step import step_page
 from additions.pages.tests.step_pages import StepPage
 from autograd import Tensor, random
-from autograd.inspect import memory
 from autograd.modes import state
 
 rng = np.random.default_rng(0)

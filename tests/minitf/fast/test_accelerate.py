@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect.graph import SavedMemory
 from autograd import Tensor, random, safety
 from autograd.engine import Op
 from autograd.fast import kernels_on, recomputed
-from autograd.inspect.graph import SavedMemory
 from autograd.observers import Observer, observe
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, PAD

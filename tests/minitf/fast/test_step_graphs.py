@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from autograd import random
+from autograd.anomaly import AnomalyError, anomaly_mode
 from autograd.devices import get_backend
-from autograd.inspect import AnomalyError, anomaly_mode
 from autograd.tensor import note_change
 from minitf.config import PRESETS, OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD

@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from types import MethodType
 from typing import Any, Literal, NamedTuple
 
+from additions.inspect.graph import SavedMemory
+from additions.inspect.modules import ModuleListener, listen
+from additions.inspect.readable import readable_bytes, table
 from autograd.engine import Op
-from autograd.inspect.graph import SavedMemory
-from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.readable import readable_bytes, table
 from autograd.observers import Observer, observe
 
 # Rows that are not of an op

@@ -1,19 +1,15 @@
-"""The graph that a Tensor was computed by: as data, and as text for Graphviz.  `additions.pages` draws it as a page."""
+"""The graph that a Tensor was computed by: as data.  `additions.pages` draws it as a page."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import weakref
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from additions.inspect.readable import readable_array, readable_bytes, readable_place
 from autograd.engine import Op, implementations
 from autograd.functional import ancestors
-from autograd.inspect.readable import readable_array, readable_bytes, readable_place
 from autograd.safety import owner_of
 from autograd.tensor import Tensor
 
@@ -27,7 +23,6 @@ COLOURS = {  # by kind of node
     "shape": "#eeeeee", "other": "#ffffff",
 }  # fmt: skip
 LONGEST_TITLE = 26  # characters; a longer title is broken at a dot
-BY_GRAPHVIZ = (".svg", ".png", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -95,23 +90,6 @@ class Graph:
         """Memory that the graph keeps for its backward pass, without the leaves."""
         return sum(node.saved_bytes for node in self.nodes)
 
-    def dot(self) -> str:
-        """Return the graph as text for Graphviz."""
-        lines = ["digraph {", '  node [shape=box, style="rounded,filled", fontname=monospace];']
-        for i, node in enumerate(self.nodes):
-            label = "\\n".join(map(_quoted, (*node.title_lines, *node.lines)))
-            shape = ", shape=ellipse" if node.kind == LEAF else ""
-            about = f'tooltip="{_quoted(node.tooltip)}", fillcolor="{node.colour}"{shape}'
-            lines.append(f'  n{i} [label="{label}", {about}];')
-        for (source, target), count in Counter(self.edges).items():
-            times = f' [label="×{count}"]' if count > 1 else ""
-            lines.append(f"  n{source} -> n{target}{times};")
-        return "\n".join([*lines, "}", ""])
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
 
 def graph(results: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None) -> Graph:
     """Return the nodes and leaves that one or several Tensors depend on.
@@ -142,33 +120,6 @@ def graph(results: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None
         made.nodes.append(_op_node(each, memory.added_by(each), ", ".join(given) or None))
         made.edges.extend([(index[id(edge[0])], index[id(each)]) for edge in each.edges if edge is not None])
     return made
-
-
-def draw(results: Tensor | Sequence[Tensor], path: str | Path, names: Mapping[str, Tensor] | None = None) -> None:
-    """Write the graph of `results` to `path`, in the format of its suffix.
-
-    .dot: text for Graphviz;  .svg, .png, .pdf: a picture, by Graphviz.  `additions.pages.draw_graph` writes a page.
-
-    Raises: ValueError for another suffix, and as `graph`; RuntimeError for a picture without Graphviz
-    """
-    path = Path(path)
-    if path.suffix not in (".dot", *BY_GRAPHVIZ):
-        raise ValueError(
-            f"{path.name!r} ends in none of .dot, {', '.join(BY_GRAPHVIZ)}; choose one of them, or write a page for "
-            "browsers by additions.pages.draw_graph"
-        )
-    made = graph(results, names)
-    if path.suffix in BY_GRAPHVIZ:
-        program = shutil.which("dot")
-        if program is None:
-            raise RuntimeError(
-                f"{path.name} is drawn by Graphviz, whose program `dot` is not on the PATH; install it "
-                f"(https://graphviz.org), or write a page, which needs only a browser, by additions.pages.draw_graph"
-            )
-        command = [program, f"-T{path.suffix[1:]}", "-o", str(path)]
-        subprocess.run(command, input=made.dot().encode(), check=True)
-    else:
-        path.write_text(made.dot(), encoding="utf-8")
 
 
 def definition_of(op_class: type[Op]) -> type[Op]:

@@ -10,7 +10,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply, checkpoint
-from autograd.inspect import AnomalyError, anomaly_mode
+from autograd.anomaly import AnomalyError, anomaly_mode
 from tests.helpers.leaves import leaf, random_leaf
 
 
@@ -215,23 +215,18 @@ def test_a_nan_behind_an_infinity_is_what_is_shown():
 PLAIN = """
 import numpy as np
 import autograd as ag
-from autograd.inspect import AnomalyError, anomaly_mode, graph, memory, profile
+from autograd.anomaly import AnomalyError, anomaly_mode
 
 x = ag.Tensor(np.ones(3), requires_grad=True)
-with memory() as m, profile() as p:
-    ag.exp(x).sum().backward()
-assert "script.py:8" in str(m), m
-assert {"Exp", "Sum"} <= {row.name for row in p.rows()}
-assert graph(ag.exp(x)).dot().startswith("digraph")
 try:
     with anomaly_mode(), np.errstate(all="ignore"):
         ag.log(x - 1)
 except AnomalyError as error:
-    assert error.where[1] == 14, error
+    assert error.where[1] == 9, error
 """
 
 
-def test_the_tools_tell_lines_of_the_plain_core_too(tmp_path):
+def test_it_tells_lines_of_the_plain_core_too(tmp_path):
     (tmp_path / "script.py").write_text(PLAIN, encoding="utf-8")
     environment = {**os.environ, "AUTOGRAD_PLAIN": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)

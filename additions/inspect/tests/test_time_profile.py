@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect import memory, profile
+from additions.inspect.modules import ModuleListener, listen
+from additions.inspect.time_profile import BACKWARD, OUTSIDE, PROFILER, PYTHON
 from autograd import Op, Tensor, apply, checkpoint
-from autograd.inspect import anomaly_mode, memory, profile
-from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.time_profile import BACKWARD, OUTSIDE, PROFILER, PYTHON
+from autograd.anomaly import anomaly_mode
 from autograd.observers import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.model.layers import Module

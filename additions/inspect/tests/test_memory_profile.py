@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect import memory, profile
+from additions.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED
 from autograd import Op, Tensor, random
+from autograd.anomaly import anomaly_mode
 from autograd.fast import recomputed
-from autograd.inspect import memory
-from autograd.inspect.memory_profile import GRADIENT, INTERMEDIATE, RESULT, SAVED
 from autograd.safety import owner_of
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.model.transformer import Transformer
@@ -232,7 +233,7 @@ def test_the_tools_leave_no_cycle_behind():
     model = Transformer(TransformerConfig(layers=1, d_model=16, d_ff=32, heads=2, vocab_size=50))
     source = np.full((2, 3), 5)
     with without_garbage_collector():
-        with memory(model) as m, ag.inspect.profile(model) as p, ag.inspect.anomaly_mode():
+        with memory(model) as m, profile(model) as p, anomaly_mode():
             ag.sum(model(source, source)).backward()
         del m, p
         assert not [x for x in gc.get_objects() if type(x).__module__.startswith("autograd.inspect")]

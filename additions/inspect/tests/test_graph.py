@@ -1,18 +1,12 @@
-"""The graph as data and as DOT text."""
-
-import re
-import shutil
-import xml.etree.ElementTree as ET
+"""The graph as data."""
 
 import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect import graph
+from additions.inspect.graph import COLOURS, kind_of
 from autograd import Op, Tensor, checkpoint
-from autograd.inspect import draw, graph
-from autograd.inspect.graph import COLOURS, kind_of
-from minitf.config import TransformerConfig
-from minitf.model.transformer import Transformer
 from tests.helpers.leaves import random_leaf
 
 
@@ -20,15 +14,6 @@ def two_layer_net():
     x, w, v = random_leaf(2, 3), random_leaf(4, 3, seed=1), random_leaf(5, 4, seed=2)
     hidden = ag.relu(ag.linear(x, w))
     return {"x": x, "w": w, "v": v}, hidden, ag.linear(hidden, v)
-
-
-@pytest.fixture(scope="module")
-def transformer_loss():
-    """A whole model of 2 + 2 layers with its loss."""
-    model = Transformer(TransformerConfig(layers=2, d_model=64, d_ff=128, heads=4, vocab_size=100))
-    source, target = np.random.default_rng(0).integers(4, 100, (2, 2, 7))
-    loss = ag.cross_entropy(model(source, target), target, label_smoothing=0.1)
-    return loss, model.named_parameters()
 
 
 # ---- What the graph says ----
@@ -104,50 +89,3 @@ def test_a_graph_shows_its_sizes():
 def test_a_tensor_without_graph_is_an_error():
     with pytest.raises(ValueError, match="no graph: it was made under no_grad"):
         graph(Tensor(np.ones(3)) * 2.0)
-
-
-# ---- DOT ----
-
-
-def test_dot_text():
-    names, _, y = two_layer_net()
-    dot = graph(y * y, names).dot()
-    assert dot.startswith("digraph {\n")
-    assert dot.endswith("}\n")
-    assert re.search(
-        r'n2 \[label="Linear\\n\[2, 4\] float64\\nsaves 0 B · test_graph.py:\d+", tooltip=".*", fillcolor="#d5ecd0"\]',
-        dot,
-    )
-    assert 'n0 [label="x\\n[2, 3] float64", tooltip="x", fillcolor="#fdf3d0", shape=ellipse];' in dot
-    assert "  n2 -> n3;" in dot
-    assert '  n5 -> n6 [label="×2"];' in dot
-
-
-def test_dot_escapes_what_names_may_hold():
-    x = random_leaf(1)
-    assert r'label="say \"x\" \\ twice' in graph(x * 2.0, {'say "x" \\ twice': x}).dot()
-
-
-def test_draw_writes_what_the_ending_says(tmp_path, monkeypatch):
-    names, _, y = two_layer_net()
-    draw(y, str(tmp_path / "graph.dot"), names)
-    assert (tmp_path / "graph.dot").read_text(encoding="utf-8").startswith("digraph")
-    with pytest.raises(ValueError, match=r"'graph\.gif' ends in none of \.dot, \.svg.*additions\.pages"):
-        draw(y, tmp_path / "graph.gif")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match=r"Graphviz, whose program `dot` is not on the PATH.*additions\.pages"):
-        draw(y, tmp_path / "graph.svg")
-    (tmp_path / "dot").write_text('#!/bin/sh\necho "$1" > "$3"\nwhile read line; do echo "$line" >> "$3"; done\n')
-    (tmp_path / "dot").chmod(0o755)
-    draw(y, tmp_path / "graph.svg", names)
-    first, *others = (tmp_path / "graph.svg").read_text(encoding="utf-8").splitlines()
-    assert (first, others[0], len(others)) == ("-Tsvg", "digraph {", graph(y, names).dot().count("\n"))
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed (Debian: graphviz)")
-def test_graphviz_draws_every_node(transformer_loss, tmp_path):
-    loss, names = transformer_loss
-    draw(loss, tmp_path / "graph.svg", names)
-    text = "".join(ET.parse(tmp_path / "graph.svg").getroot().itertext())
-    for name in ("ScaledDotProductAttention", "CrossEntropy", "self_attention.query.", "[2, 7, 64] float32"):
-        assert name in text

@@ -10,7 +10,6 @@ import numpy as np
 
 from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
-from autograd.inspect.readable import readable_array
 from autograd.observers import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
@@ -143,7 +142,7 @@ def _raise(op: Op | None, phase: str, what: str, array: Any, inputs: list[int]) 
     kinds = [KINDS[kind] for kind in inputs] if any(inputs) else ["finite"]
     given = f"; its inputs were {', '.join(kinds)}" if inputs else ""
     message = (
-        f"{subject}{what}: the first at {list(index)} of {readable_array(array.shape, array.dtype)}, "
+        f"{subject}{what}: the first at {list(index)} of {list(array.shape)} {array.dtype}, "
         f"{int(bad.sum()):,} of {array.size:,} elements{given}"
     )
     raise AnomalyError(message, op=op, phase=phase, array=array, index=index, inputs=inputs)

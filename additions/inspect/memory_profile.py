@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from additions.inspect.modules import ModuleListener, listen
+from additions.inspect.readable import readable_array, readable_bytes, readable_place, table
 from autograd.engine import Op
-from autograd.inspect.modules import ModuleListener, listen
-from autograd.inspect.readable import readable_array, readable_bytes, readable_place, table
 from autograd.observers import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
