@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -77,7 +76,6 @@ class Op:
         forward(self, *inputs, **parameters)        keeps arrays with `self.save(...)`
         backward(self, *g_outputs)                  reads them from `self.saved`
 
-    `flops` may state the operations of both, for profiles (`autograd.ops.flops` has the usual counts).
     """
 
     reads: ClassVar[str | tuple[str, ...]] = ""
@@ -204,11 +202,6 @@ class Op:
         if len(found) != len(self._edges):
             raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")
         return found
-
-    def flops(self, inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]], /) -> tuple[float, float]:
-        """Floating-point operations forward and backward, given shapes; by default 1 per output and per gradient."""
-        n = math.prod(outputs[0])
-        return n, n * sum(self.needs_gradient)
 
     def __str__(self) -> str:
         return type(self).__name__ + (f" (made at {self.where[0]}:{self.where[1]})" if self.call_site else "")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from types import MethodType
 from typing import Any, Literal, NamedTuple
 
+from additions.inspect.flops import operations
 from additions.inspect.graph import SavedMemory
 from additions.inspect.modules import ModuleListener, listen
 from additions.inspect.readable import readable_bytes, table
@@ -259,7 +260,7 @@ class Profile(Observer, ModuleListener):
     def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
         ended = self._clock.end(op)
         if ended is not None:
-            forward, backward = op.flops(ended.shapes, [y.shape for y in outputs])
+            forward, backward = operations(op, ended.shapes, [y.shape for y in outputs])
             ended.row.flops += forward
             self._seen[op] = _Seen(ended.row, backward)
 

@@ -337,7 +337,6 @@ class LinearRelu(Linear, fused.LinearRelu):
     """Saves: as `Linear`, and y, which the next layer saves anyway"""
 
     relu = True
-    flops = fused.LinearRelu.flops
 
 
 class LinearHeads(FastOp, fused.LinearHeads):

@@ -8,7 +8,6 @@ from typing import Literal
 from autograd.backend import keep_bfloat16, widened
 from autograd.engine import Op, apply, evaluate
 from autograd.ops.elementwise import Sigmoid, erf
-from autograd.ops.flops import per_output
 from autograd.ops.special import normal_distribution
 from autograd.tensor import Tensor, TensorLike
 
@@ -17,7 +16,6 @@ class Softplus(Op):
     """y = ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)), which cannot overflow"""
 
     reads = "x"
-    flops = per_output(6, 6)
 
     @staticmethod
     def forward(xp, x):
@@ -42,7 +40,6 @@ class Silu(Op):
     """y = x · σ(x), with σ the sigmoid"""
 
     reads = "x"
-    flops = per_output(6, 10)
 
     @staticmethod
     def forward(xp, x):
@@ -66,7 +63,6 @@ class Gelu(Op):
     """y = x · Φ(x), with Φ the distribution function of the normal distribution"""
 
     reads = "x"
-    flops = per_output(61, 64)  # a polynomial of 26 terms
 
     @staticmethod
     def forward(xp, x):
@@ -89,7 +85,6 @@ class GeluTanh(Op):
     """y = x · (1 + tanh(z)) / 2 = x · σ(2z), z = √(2/π) · (x + 0.044715 x³); in 1 + tanh(z), digits would cancel"""
 
     reads = "x"
-    flops = per_output(10, 20)
 
     @staticmethod
     def forward(xp, x):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autograd.engine import Op, apply
-from autograd.ops.flops import per_output
 from autograd.tensor import Tensor, TensorLike, attach
 
 
@@ -11,7 +10,6 @@ class Add(Op):
     """y = a + b"""
 
     broadcasts = True
-    flops = per_output(1, 0)
 
     @staticmethod
     def forward(xp, a, b):
@@ -31,7 +29,6 @@ class Subtract(Op):
     """y = a - b"""
 
     broadcasts = True
-    flops = per_output(1, 0.5)  # a sign for one of the two
 
     @staticmethod
     def forward(xp, a, b):
@@ -52,7 +49,6 @@ class Multiply(Op):
 
     broadcasts = True
     reads = ("b", "a")
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, a, b):
@@ -73,7 +69,6 @@ class Divide(Op):
 
     broadcasts = True
     reads = ("b", "y b")
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, a, b):
@@ -91,8 +86,6 @@ def divide(a: TensorLike, b: TensorLike) -> Tensor:
 
 class Negative(Op):
     """y = -x"""
-
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, x):

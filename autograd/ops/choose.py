@@ -8,7 +8,6 @@ import numpy as np
 
 from autograd.backend import keep_bfloat16, keep_where
 from autograd.engine import Op, apply
-from autograd.ops.flops import per_output
 from autograd.tensor import Tensor, TensorLike, attach, tensors
 
 
@@ -16,7 +15,6 @@ class Abs(Op):
     """y = |x|"""
 
     reads = "x"
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, x):
@@ -34,8 +32,6 @@ def abs(x: TensorLike) -> Tensor:
 
 class Sign(Op):
     """y = 1 for x > 0, -1 for x < 0, else x: its gradient is 0"""
-
-    flops = per_output(1, 0)
 
     @staticmethod
     def forward(xp, x):
@@ -59,7 +55,6 @@ class Where(Op):
 
     broadcasts = True
     reads = "condition"
-    flops = per_output(0, 1)
 
     @staticmethod
     def forward(xp, condition, a, b):
@@ -125,7 +120,6 @@ class Maximum(Op):
 
     broadcasts = True
     reads = "a b"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, a, b):
@@ -151,7 +145,6 @@ class Minimum(Op):
 
     broadcasts = True
     reads = "a b"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, a, b):
@@ -175,7 +168,6 @@ class Clip(Op):
 
     broadcasts = True
     reads = "x low high"
-    flops = per_output(2, 1)
 
     @staticmethod
     def forward(xp, x, low, high):
@@ -211,7 +203,6 @@ class Remainder(Op):
 
     broadcasts = True
     reads = ("", "a b")
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, a, b):

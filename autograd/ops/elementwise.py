@@ -10,7 +10,6 @@ from numpy.typing import DTypeLike
 from autograd.backend import keep_bfloat16, keep_where, widened
 from autograd.engine import Op, apply
 from autograd.ops import special
-from autograd.ops.flops import moves_only, per_output
 from autograd.tensor import Tensor, TensorLike, attach
 
 # ---- Activations ----
@@ -20,7 +19,6 @@ class Tanh(Op):
     """y = tanh(x)"""
 
     reads = "y"
-    flops = per_output(1, 3)
 
     @staticmethod
     def forward(xp, x):
@@ -40,7 +38,6 @@ class Sigmoid(Op):
     """y = 1 / (1 + exp(-x)), computed from exp(-|x|), which cannot overflow"""
 
     reads = "y"
-    flops = per_output(5, 3)
 
     @staticmethod
     def forward(xp, x):
@@ -65,7 +62,6 @@ class Square(Op):
     """y = x²"""
 
     reads = "x"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, x):
@@ -85,7 +81,6 @@ class Exp(Op):
     """y = eˣ"""
 
     reads = "y"
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, x):
@@ -105,7 +100,6 @@ class Log(Op):
     """y = ln x"""
 
     reads = "x"
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, x):
@@ -125,7 +119,6 @@ class Log1p(Op):
     """y = ln(1 + x)"""
 
     reads = "x"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, x):
@@ -145,7 +138,6 @@ class Expm1(Op):
     """y = eˣ - 1"""
 
     reads = "x"  # not y: y + 1 is 0 for x < -40
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, x):
@@ -165,7 +157,6 @@ class Sin(Op):
     """y = sin x"""
 
     reads = "x"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, x):
@@ -185,7 +176,6 @@ class Cos(Op):
     """y = cos x"""
 
     reads = "x"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, x):
@@ -205,7 +195,6 @@ class Erf(Op):
     """y = 2/√π · ∫ exp(-t²) from 0 to x"""
 
     reads = "x"
-    flops = per_output(90, 4)  # two polynomials, of 26 and 21 terms
 
     @staticmethod
     def forward(xp, x):
@@ -226,7 +215,6 @@ class Sqrt(Op):
     """y = √x"""
 
     reads = "y"
-    flops = per_output(1, 2)
 
     @staticmethod
     def forward(xp, x):
@@ -246,7 +234,6 @@ class Reciprocal(Op):
     """y = 1 / x"""
 
     reads = "y"
-    flops = per_output(1, 3)
 
     @staticmethod
     def forward(xp, x):
@@ -267,7 +254,6 @@ class Power(Op):
 
     broadcasts = True
     reads = ("a b", "a b y")
-    flops = per_output(1, 4)
 
     @staticmethod
     def forward(xp, a, b):
@@ -310,8 +296,6 @@ def _is_floating(a: Any) -> bool:
 class Clone(Op):
     """y = x, in memory of its own"""
 
-    flops = moves_only
-
     @staticmethod
     def forward(xp, x):
         return xp.array(x)
@@ -328,8 +312,6 @@ def clone(x: TensorLike) -> Tensor:
 
 class AsType(Op):
     """y = x in another dtype; the engine casts the gradient back to the dtype of x"""
-
-    flops = moves_only
 
     @staticmethod
     def forward(xp, x, *, dtype):

@@ -16,7 +16,6 @@ from autograd import random
 from autograd.backend import backend_of
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops import nn
-from autograd.ops.flops import per_input, per_output
 from autograd.ops.nn import Reduction, Relu, add_rows, check_linear_shapes, check_norm_shapes, draw, dropped
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
@@ -30,7 +29,6 @@ class ScaledEmbedding(Op):
     """
 
     reads = "indices"
-    flops = per_output(1, 1)  # times √d_model; backward, one addition an element
 
     @staticmethod
     def forward(xp, weight, indices, positions, *, scale, drop, dtype):
@@ -88,7 +86,6 @@ class DropoutAddLayerNorm(Op):
     """
 
     reads = "x residual weight"
-    flops = per_input(10, 13)
 
     @staticmethod
     def forward(xp, x, residual, weight, bias, *, drop, eps):
@@ -144,12 +141,6 @@ class LinearRelu(Op):
     def backward(xp, g, y, x, weight, bias):
         return nn.Linear.backward(xp, Relu.backward(xp, g, y, None), None, x, weight, bias, dtype=None)
 
-    def flops(self, inputs, outputs):
-        """Those of `Linear`, and rows · out for ReLU."""
-        forward, backward = nn.Linear.flops(self, inputs, outputs)
-        n = math.prod(outputs[0])
-        return forward + n, backward + n * any(self.needs_gradient)
-
 
 def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """max(x Wᵀ + b, 0) as one op: the first layer of a feed-forward network (section 3.3).
@@ -186,16 +177,6 @@ class LinearHeads(Op):
         ]
         g_xs, g_weights, g_biases = zip(*found, strict=True)
         return lambda: sum(g_x() for g_x in g_xs), *g_weights, *(g_biases if parameters[count:] else ())
-
-    def flops(self, inputs, outputs):
-        """Count the operations of the linear layers one by one."""
-        count, rows = self.parameters["count"], math.prod(inputs[0][:-1])
-        products = 2 * rows * sum(shape[0] for shape in inputs[1 : 1 + count]) * inputs[0][-1]
-        biases = sum(map(math.prod, outputs)) if len(inputs) > 1 + count else 0
-        needs_x, needs_weights, needs_biases = (
-            any(self.needs_gradient[part]) for part in (slice(1), slice(1, 1 + count), slice(1 + count, None))
-        )
-        return products + biases, products * (needs_x + needs_weights) + biases * needs_biases
 
 
 def linear_heads(
@@ -252,22 +233,6 @@ class LinearCrossEntropy(Op):
             return gradient if allowed is None else add_rows(xp, gradient, allowed, shape)
 
         return g_x, lambda: of_all(g_weight(), shapes[0]), lambda: of_all(g_bias(), shapes[1])
-
-    def flops(self, inputs, outputs):
-        """2 · N · V · D of each product: the logits, and a gradient each of x and weight; 7 · N · V of the softmax.
-
-        Gradients count as backward, where they are scaled, although the forward pass computes them; with reduction
-        "none", the backward pass computes logits and softmax again.
-        """
-        allowed, (n, d) = self.parameters["allowed"], inputs[0]
-        v = inputs[1][0] if allowed is None else len(allowed)
-        product, bias = 2 * n * v * d, n * v * (len(inputs[2]) > 0)
-        logits = product + bias + 7 * n * v
-        if not any(self.needs_gradient):
-            return logits, 0
-        gradients = product * sum(self.needs_gradient[:2]) + n * v * self.needs_gradient[2]
-        again = n * v + logits if self.parameters["reduction"] == "none" else sum(map(math.prod, inputs))
-        return logits, gradients + again
 
 
 def allowed_rows(xp: Any, weight: Any, bias: Any, targets: Any, counted: Any, allowed: Any) -> tuple[Any, Any, Any]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
-from autograd.ops.flops import per_output
 from autograd.ops.nn import AddRows, add_rows, check_indices
 from autograd.tensor import Tensor, TensorLike, array_of, attach, tensors
 
@@ -29,7 +28,6 @@ class GetItem(Op):
     """
 
     reads = "arrays"
-    flops = per_output(0, 1)
 
     @staticmethod
     def forward(xp, x, *arrays, index):
@@ -93,7 +91,6 @@ class TakeAlongAxis(Op):
     """
 
     reads = "indices"
-    flops = per_output(0, 1)
 
     @staticmethod
     def forward(xp, x, indices, *, axis):

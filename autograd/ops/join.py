@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from autograd.engine import Op, apply
-from autograd.ops.flops import moves_only
 from autograd.ops.shape import expand_dims
 from autograd.tensor import Tensor, TensorLike, TensorOrArray
 
@@ -25,8 +24,6 @@ class Concatenate(Op):
 
     Shapes: x_i [..., n_i, ...] -> y [..., Σ n_i, ...]
     """
-
-    flops = moves_only
 
     @staticmethod
     def forward(xp, *arrays, axis):
@@ -60,8 +57,6 @@ class Split(Op):
 
     Shapes: x [..., n, ...] -> y_i [..., n_i, ...]
     """
-
-    flops = moves_only
 
     @staticmethod
     def forward(xp, x, *, indices_or_sections, axis):
@@ -99,8 +94,6 @@ class Pad(Op):
     Shapes: x [..., n, ...] -> y [..., before + n + after, ...]
     """
 
-    flops = moves_only
-
     @staticmethod
     def forward(xp, x, *, sides, value):
         return xp.pad(x, sides or 0, constant_values=value)  # an array of no axis has no sides
@@ -137,7 +130,6 @@ class BroadcastTo(Op):
     """
 
     broadcasts = True  # the engine sums the gradient over the repeated axes
-    flops = moves_only
 
     @staticmethod
     def forward(xp, x, *, shape):

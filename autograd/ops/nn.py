@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 from autograd import random
 from autograd.backend import backend_of, constant, keep_bfloat16, keep_where, silent, widened
 from autograd.engine import Op, apply, evaluate
-from autograd.ops.flops import attention_flops, linear_flops, per_input, per_output
 from autograd.ops.shape import (
     as_attention_inputs,
     check_linear_shapes,
@@ -40,7 +39,6 @@ class Linear(Op):
     """
 
     reads = ("weight", "x", "")
-    flops = linear_flops
 
     @staticmethod
     def forward(xp, x, weight, bias, *, dtype):
@@ -91,7 +89,6 @@ class Relu(Op):
     """y = max(x, 0), so that x > 0 exactly where y > 0"""
 
     reads = "y"  # the next layer keeps y anyway
-    flops = per_output(1, 1)
 
     @staticmethod
     def forward(xp, x):
@@ -121,7 +118,6 @@ class Embedding(Op):
     """
 
     reads = "indices"
-    flops = per_output(0, 1)
 
     @staticmethod
     def forward(xp, weight, indices):
@@ -151,7 +147,6 @@ class AddRows(Op):
     """
 
     reads = "indices"
-    flops = per_output(0, 0)
 
     @staticmethod
     def forward(xp, rows, indices, *, shape):
@@ -197,8 +192,6 @@ class Dropout(Op):
     Shapes: x [...] -> y [...]
     """
 
-    flops = per_input(2, 2)
-
     @staticmethod
     def forward(xp, x, *, drop):
         return dropped(xp, x, drop)
@@ -243,7 +236,6 @@ class LayerNorm(Op):
     """
 
     reads = "x weight"
-    flops = per_input(7, 11)  # mean 1, difference 1, variance 2, division 1, weight 1, bias 1
 
     @staticmethod
     def forward(xp, x, weight, bias, *, eps):
@@ -298,7 +290,6 @@ class ScaledDotProductAttention(Op):
 
     broadcasts = True  # over the leading axes
     reads = "q k v"
-    flops = attention_flops
 
     @staticmethod
     def forward(xp, q, k, v, *, mask, drop, scale):
@@ -386,7 +377,6 @@ class CrossEntropy(Op):
     """
 
     reads = "logits"
-    flops = per_input(7, 8)
 
     @staticmethod
     def forward(xp, logits, *, targets, counted, label_smoothing, reduction):

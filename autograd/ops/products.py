@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -29,11 +28,6 @@ class Matmul(Op):
             return xp.matmul(a, b)
         except ValueError:
             raise ValueError(mismatch(np.shape(a), np.shape(b))) from None
-
-    def flops(self, inputs, outputs):
-        """2 · M · N · K forward, and as many for each gradient: g_a = g_y bᵀ, g_b = aᵀ g_y."""
-        product = 2 * math.prod(outputs[0]) * inputs[0][-1]
-        return product, product * sum(self.needs_gradient)
 
     @staticmethod
     def backward(xp, g, y, a, b):
@@ -100,14 +94,6 @@ class Einsum(Op):
     @staticmethod
     def forward(xp, *arrays, inputs, output):
         return _contract(xp, inputs, output, arrays)
-
-    def flops(self, inputs, outputs):
-        """The product of all labels' sizes times the number of operands: the sum term by term, in no clever order."""
-        sizes: dict[str, int] = {}
-        for label, n in zip("".join(self.parameters["inputs"]), sum(inputs, ()), strict=True):
-            sizes[label] = max(n, sizes.get(label, 1))
-        terms = math.prod(sizes.values()) * len(inputs)
-        return terms, terms * sum(self.needs_gradient)
 
     @staticmethod
     def backward(xp, g, y, *arrays, inputs, output):

@@ -10,7 +10,6 @@ from typing import Any
 
 from autograd.backend import is_floating, keep_where, widened
 from autograd.engine import Op, apply, evaluate
-from autograd.ops.flops import per_input, per_output
 from autograd.tensor import Tensor, TensorLike
 
 Axis = int | tuple[int, ...] | None
@@ -51,8 +50,6 @@ def like(y: Any, x: Any) -> Any:
 class Sum(Op):
     """y = Σ x over `axis`"""
 
-    flops = per_input(1, 0)
-
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
         x = xp.asarray(x)
@@ -71,8 +68,6 @@ def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 class Mean(Op):
     """y = Σ x / n over `axis`"""
-
-    flops = per_input(1, 0)
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
@@ -96,7 +91,6 @@ class Var(Op):
     """y = Σ (x - mean)² / (n - ddof) over `axis`"""
 
     reads = "x"
-    flops = per_input(4, 4)
 
     @staticmethod
     def forward(xp, x, *, axis, ddof, keepdims):
@@ -130,7 +124,6 @@ class Std(Op):
     """y = √(Σ (x - mean)² / (n - ddof)) over `axis`"""
 
     reads = "x y"
-    flops = per_input(4, 5)
 
     @staticmethod
     def forward(xp, x, *, axis, ddof, keepdims):
@@ -160,7 +153,6 @@ class Prod(Op):
     """y = Π x over `axis`; dy/dx_i is the product of the other elements, also where some of them are 0"""
 
     reads = "x"
-    flops = per_input(1, 4)
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
@@ -194,8 +186,6 @@ def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 class CumSum(Op):
     """y_i = Σ x_j over j ≤ i along `axis`; of the flattened x for axis=None"""
 
-    flops = per_output(1, 1)
-
     @staticmethod
     def forward(xp, x, *, axis):
         return cumulative(xp, xp.asarray(x), axis)
@@ -223,7 +213,6 @@ class Max(Op):
     """y = max x over `axis`; equal maxima share the gradient evenly"""
 
     reads = "x y"
-    flops = per_input(1, 3)
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
@@ -251,7 +240,6 @@ class Min(Op):
     """y = min x over `axis`; equal minima share the gradient evenly"""
 
     reads = "x y"
-    flops = per_input(1, 3)
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
@@ -289,7 +277,6 @@ class LogSumExp(Op):
     """y = ln Σ exp(x) over `axis`"""
 
     reads = "x"
-    flops = per_input(4, 6)
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
@@ -317,7 +304,6 @@ class Softmax(Op):
     """y = exp(x) / Σ exp(x) along `axis`"""
 
     reads = "y"
-    flops = per_input(5, 4)  # maximum, difference, exponential, sum, division
 
     @staticmethod
     def forward(xp, x, *, axis):
@@ -345,7 +331,6 @@ class LogSoftmax(Op):
     """y = x - ln Σ exp(x) along `axis`"""
 
     reads = "y"
-    flops = per_input(5, 4)
 
     @staticmethod
     def forward(xp, x, *, axis):

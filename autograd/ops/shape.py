@@ -10,7 +10,6 @@ import numpy as np
 
 from autograd.backend import as_array, backend_of
 from autograd.engine import Op, apply
-from autograd.ops.flops import moves_only
 from autograd.ops.reduce import refuse_list
 from autograd.tensor import Tensor, TensorLike, attach, number, tensors
 
@@ -18,7 +17,7 @@ from autograd.tensor import Tensor, TensorLike, attach, number, tensors
 class Reshape(Op):
     """y = the elements of x, in the same order, in another shape"""
 
-    flops, moves = moves_only, True
+    moves = True
 
     @staticmethod
     def forward(xp, x, *, shape):
@@ -37,7 +36,7 @@ def reshape(x: TensorLike, shape: int | Sequence[int]) -> Tensor:
 class Transpose(Op):
     """y[i, j, …] = x[…] with the axes in the order `axes`"""
 
-    flops, moves = moves_only, True
+    moves = True
 
     @staticmethod
     def forward(xp, x, *, axes):
@@ -56,7 +55,7 @@ def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
 class SwapAxes(Op):
     """y = x with two axes exchanged"""
 
-    flops, moves = moves_only, True
+    moves = True
 
     @staticmethod
     def forward(xp, x, *, axis1, axis2):

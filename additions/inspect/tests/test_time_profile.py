@@ -9,6 +9,7 @@ import pytest
 
 import autograd as ag
 from additions.inspect import memory, profile
+from additions.inspect.flops import PER_INPUT, PER_OUTPUT, PRODUCTS, operations
 from additions.inspect.modules import ModuleListener, listen
 from additions.inspect.time_profile import BACKWARD, OUTSIDE, PROFILER, PYTHON
 from autograd import Op, Tensor, apply, checkpoint
@@ -199,11 +200,15 @@ def shapes_of(function, *tensors):
             self.inputs = [np.shape(a) for a in arrays]
 
         def after_forward(self, op, outputs):
-            self.found = op.flops(self.inputs, [y.shape for y in outputs])
+            self.found = operations(op, self.inputs, [y.shape for y in outputs])
 
     with observe(Shapes()) as shapes:
         function(*tensors)
     return shapes.found
+
+
+def test_every_op_is_counted():
+    assert {*PER_INPUT, *PER_OUTPUT, *PRODUCTS} == {*Op.registry}
 
 
 def test_flops_of_products():

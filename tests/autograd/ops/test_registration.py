@@ -1,4 +1,4 @@
-"""An op of the package is complete: it has a function, an export, a FLOP count and a case."""
+"""An op of the package is complete: it has a function, an export and a case."""
 
 import sys
 from pathlib import Path
@@ -28,8 +28,6 @@ def missing_places(op: type[Op]) -> list[str]:
     elif not {*functions} & {*package.__all__}:
         where = "ops" if package is ag else "fast"
         missing.append(f"{functions[0]}() is not exported: add it to __all__ in autograd/{where}/__init__.py")
-    if op.flops is Op.flops:
-        missing.append(f"{name} has no FLOP count: set `flops` beside forward and backward in {file}")
     if not cases_for(name):
         missing.append(f"{name} has no case: @register one in tests/cases/ops/{Path(file).name}")
     return missing

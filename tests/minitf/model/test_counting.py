@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.inspect.flops import operations
 from autograd.observers import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
@@ -49,7 +50,7 @@ def test_shapes_of_every_preset_take_no_memory(name):
 
 
 class Products(Observer):
-    """Operations of matrix products alone: what `Op.flops` counts, less biases, ReLU, scales and softmax."""
+    """Operations of matrix products alone: what a profile counts, less biases, ReLU, scales and softmax."""
 
     def __init__(self):
         self.total = 0.0
@@ -62,13 +63,13 @@ class Products(Observer):
         kind = type(op).__name__
         if kind == "Linear":
             beside = self.shapes[2] != ()  # the bias, forward and backward
-            self.total += sum(op.flops(self.shapes, self.outputs)) - 2 * beside * np.prod(self.outputs[0])
+            self.total += sum(operations(op, self.shapes, self.outputs)) - 2 * beside * np.prod(self.outputs[0])
         elif kind == "LinearHeads":
             biases = len(self.shapes) > 1 + op.parameters["count"]
-            self.total += sum(op.flops(self.shapes, self.outputs)) - 2 * biases * sum(map(np.prod, self.outputs))
+            self.total += sum(operations(op, self.shapes, self.outputs)) - 2 * biases * sum(map(np.prod, self.outputs))
         elif kind == "ScaledDotProductAttention":
             scores = np.prod(self.outputs[0][:-1]) * self.shapes[1][-2]
-            self.total += sum(op.flops(self.shapes, self.outputs)) - 11 * scores
+            self.total += sum(operations(op, self.shapes, self.outputs)) - 11 * scores
         else:
             assert kind not in ("Matmul", "Einsum")
 
