@@ -33,7 +33,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
-NEIGHBOURS = {  # the course shows a step as a page, which records it; a page has attention, and the rules of a sentencepiece model
+NEIGHBOURS = {  # the course shows a step, which pages record; a page has attention, and a sentencepiece model
     "course": {"pages"},
     "pages": {"decoding", "inspect", "interchange"},
 }
