@@ -160,9 +160,8 @@ USES = [  # shell commands in an empty folder, whose files en and de have some l
     "minitf translate a --input en --score de",
     "minitf translate a --plain --input en --reference de --output out",
     *(f"python -m examples.{name}" for name in ("tensor", "own_op", "own_model", "tiny_task", "translate a")),
-    *(f"minitf {words}" for words in ("presets", "bleu de de", "corpus t", "pack a --output p")),
+    *(f"minitf {words}" for words in ("presets", "bleu de de", "corpus t")),
     "minitf statistics en de; minitf split en de --output s --test 5 --valid 5",
-    "minitf completion",
     "minitf train --help; minitf translate --help",
 ]
 PAGES = ["README.md", "docs/gradient-checks.md", "docs/checkers.md", "docs/gradients.md", "docs/book/[01]*.md"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from minitf.data.swapped import SideWords
+from additions.corpora.swapped import SideWords
 from minitf.data.text import normalise, read_lines, read_pairs
 from minitf.errors import UserError
 

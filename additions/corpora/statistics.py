@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from additions.corpora.faults import EQUAL, SWAPPED, faults_of, read_corpus, swapped_pairs
-from minitf.data.swapped import SideWords
+from additions.corpora.swapped import SideWords
 from minitf.data.text import normalise, read_lines
 from minitf.errors import UserError
 

@@ -1,4 +1,4 @@
-"""`minitf import` and `export`: models of other programs as runs, and runs as models of other programs."""
+"""`minitf import`, `export` and `pack`: models of other programs as runs, and runs for other programs and places."""
 
 from __future__ import annotations
 
@@ -61,3 +61,32 @@ def export_model(argv: Sequence[str]) -> None:
     for note in export_run(given.run, given.folder, given.format, given.average):
         say(f"note: {note}")
     say(f"{given.folder}: written for {given.format}")
+
+
+# ---- minitf pack RUN ----
+
+
+def pack(argv: Sequence[str]) -> None:
+    """Copy what translation needs of a run to a directory, and print its size."""
+    parser = ArgumentParser(
+        prog="minitf pack",
+        description="Copy only what translation needs to a directory: configuration, vocabulary, and the weights to "
+        "translate with, as one checkpoint. minitf translate uses the directory like a run. To resume a run elsewhere, "
+        "copy its whole directory.",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
+    parser.add_argument("--output", type=Path, metavar="PATH", help="directory to create (default: RUN-packed)")
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "int8"),
+        default="float32",
+        help="int8: store matrices in 8 bits, a quarter of the size; minitf translate --precision int8 computes with "
+        "these very numbers, and every other precision with nearly the same weights (default: float32)",
+    )
+    given = parser.parse_args(argv)
+    from additions.interchange.packing import pack_run  # deferred: `--help` and invalid flags need no NumPy
+
+    place = given.output or given.run.absolute().with_name(f"{given.run.absolute().name}-packed")
+    pack_run(given.run, place, given.precision == "int8")
+    size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    print(f"{place}: {size / 1e6:,.1f} MB\nuse it with:\n    minitf translate {quote(str(place))}")

@@ -22,7 +22,7 @@ GROUPS = {
     },
     "Translate": {
         "translate": ("translate.main", "translate text with a trained run"),
-        "pack": ("pack.main", "copy the files that a run needs to translate elsewhere"),
+        "pack": ("additions.interchange", "copy the files that a run needs to translate elsewhere"),
         "ensemble": ("additions.decoding", "translate text with several runs together"),
         "sample": ("additions.decoding", "draw translations at random"),
         "align": ("additions.decoding", "translate text, and print which word comes from which"),
@@ -42,9 +42,8 @@ GROUPS = {
         ),
         "export": ("additions.interchange", "export a run to CTranslate2, Marian or Hugging Face"),
     },
-    "Learn, and shell completion": {
+    "Learn": {
         "learn": ("additions.course", "exercises: write backward passes and have them checked, find bugs"),
-        "completion": ("list_presets.completion", "print a completion script for bash and zsh"),
     },
 }
 """The commands, grouped by purpose, each with its description and its function, in a module of this package, or the

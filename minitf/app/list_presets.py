@@ -1,4 +1,4 @@
-"""`minitf presets`: the presets with their sizes, costs and published figures. `minitf completion`: for shells."""
+"""`minitf presets`: the presets with their sizes, costs and published figures."""
 
 from __future__ import annotations
 
@@ -49,32 +49,3 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
     """Align names to the left, numbers to the right."""
     numbers = [cell.rjust(width) for cell, width in zip(cells[1:-1], widths[1:], strict=True)]
     return "  ".join([cells[0].ljust(widths[0]), *numbers, cells[-1]]).rstrip()
-
-
-# ---- Completion ----
-
-COMPLETION = r"""_minitf() {
-    local word=${COMP_WORDS[COMP_CWORD]} words=
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        words=$(minitf --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
-    elif [ "${COMP_WORDS[COMP_CWORD-1]}" = --preset ]; then
-        words=$(minitf presets | sed -n 's/^\([a-z][^ ]*\)  *[0-9,]*,.*/\1/p')
-    elif [ "${word#-}" != "$word" ]; then
-        words=$(minitf "${COMP_WORDS[1]}" --help | sed -n 's/^  -/-/p' | grep -o -e '--[a-z][a-z0-9.-]*')
-    fi
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
-}
-[ -z "$ZSH_VERSION" ] || { autoload -U +X compinit && compinit; autoload -U +X bashcompinit && bashcompinit; }
-complete -o default -F _minitf minitf
-"""
-
-
-def completion(argv: Sequence[str]) -> None:
-    """Print a script for bash and zsh that completes commands, flags and presets, from what the commands print."""
-    parser = ArgumentParser(
-        prog="minitf completion",
-        description="Print a completion script for bash and zsh. To use it, add the line "
-        'eval "$(minitf completion)" to ~/.bashrc or ~/.zshrc.',
-    )
-    parser.parse_args(argv)
-    print(COMPLETION, end="")

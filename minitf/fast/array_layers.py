@@ -26,7 +26,7 @@ from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Line
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import MultiHeadAttention, Positions, Transformer, join_heads
 
-__all__ = ["ArrayAttention"]
+__all__ = ["ArrayAttention", "matrices"]
 
 Array = Any
 Pack = Callable[..., Int8Weights]

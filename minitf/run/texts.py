@@ -16,7 +16,6 @@ from minitf.config import PathPair, RunConfig
 from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.prepared import OtherVocabularyError, PreparedCorpus, is_prepared, prepare
-from minitf.data.swapped import SideWords
 from minitf.data.text import read_lines, read_pairs
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary
 from minitf.errors import UserError
@@ -25,9 +24,6 @@ from minitf.system.environment import load
 from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
 from minitf.system.process import Say
 from minitf.training.run import Texts, TrainingData
-
-PAIRS_OF_WORDS = 20_000
-"""Pairs of the training text whose words tell its languages apart."""
 
 
 def find_texts(config: RunConfig, resumed: RunDirectory | None, say: Say) -> Texts | None:
@@ -49,23 +45,20 @@ def find_texts(config: RunConfig, resumed: RunDirectory | None, say: Say) -> Tex
 def check_texts(texts: Texts, say: Say) -> None:
     """Read every text once, so that errors in any of them are reported before anything is written.
 
-    Warn of held-out sources that are also in the training text, but for white space, on which scores say nothing; and
-    of held-out texts whose two sides are swapped.
+    Warn of held-out sources that are also in the training text, but for white space, on which scores say nothing.
     Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
     """
     for path in itertools.chain(*filter(None, (texts.train, texts.valid, texts.test))):
         require_regular(path)  # before a byte of a pipe is taken
-    pairs = {name: pair for name, pair in (("valid", texts.valid), ("test", texts.test)) if pair is not None}
     held_out = {
-        name: {" ".join(source.split()) for source, _ in read_pairs(*pair)} - {""} for name, pair in pairs.items()
+        name: {" ".join(source.split()) for source, _ in read_pairs(*pair)} - {""}
+        for name, pair in (("valid", texts.valid), ("test", texts.test))
+        if pair is not None
     }
     if texts.train is None:
         return
     shared: dict[str, set[str]] = {name: set() for name in held_out}
-    words = SideWords()
-    for number, (source, target) in enumerate(read_pairs(*texts.train)):
-        if number < PAIRS_OF_WORDS:
-            words.add(source, target)
+    for source, _ in read_pairs(*texts.train):
         for name, sources in held_out.items():
             if (key := " ".join(source.split())) in sources:
                 shared[name].add(key)
@@ -73,12 +66,6 @@ def check_texts(texts: Texts, say: Say) -> None:
         if found:
             share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
             say(f"warning: {share} also occur in the training text; minitf split splits a corpus without overlap")
-        swapped, count = words.swapped(itertools.islice(read_pairs(*pairs[name]), PAIRS_OF_WORDS))
-        if 2 * swapped > count:
-            say(
-                f"warning: the source of --{name} is like the targets of training, and its target like the sources: "
-                f"--train or --{name} has its two files in the wrong order"
-            )
 
 
 def prepare_data(

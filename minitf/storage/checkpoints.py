@@ -41,7 +41,7 @@ from minitf.system.files import (
     sync_folder,
 )
 
-__all__ = ["Checkpoints", "load_latest", "with_prefix", "without_prefix"]
+__all__ = ["FACTORS", "Checkpoints", "load_latest", "save", "with_prefix", "without_prefix"]
 
 Array = NDArray[Any]
 

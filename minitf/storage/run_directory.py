@@ -41,7 +41,7 @@ from minitf.system.files import (
     require_no_links,
 )
 
-__all__ = ["LockedRun", "RunDirectory", "is_training", "parsed_lines"]
+__all__ = ["CHECKPOINTS_NAME", "LockedRun", "RunDirectory", "is_training", "parsed_lines", "save_config"]
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"

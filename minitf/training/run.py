@@ -23,7 +23,7 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.state import Clock, Interval, TrainState, record_checkpoint
 
-__all__ = ["OPTIMIZER", "Run"]
+__all__ = ["MODEL", "OPTIMIZER", "Run"]
 
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""

@@ -23,7 +23,7 @@ from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
 from minitf.system.environment import load_or_none, registered
 
-__all__ = ["LearnedModel", "load_learned", "with_precision"]
+__all__ = ["LearnedModel", "build_model", "load_learned", "with_precision"]
 
 Weights = dict[str, np.ndarray]
 

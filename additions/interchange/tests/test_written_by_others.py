@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from additions.interchange.commands import pack
 from additions.interchange.formats import read_foreign, write_foreign
 from additions.interchange.tests.foreign_models import learned_model
 from additions.pages.commands import attention, report
 from minitf import Translator
-from minitf.app.pack import main as pack
 from minitf.app.translate import main as translate
 from minitf.decoding.search import length_penalty
 from minitf.errors import UserError

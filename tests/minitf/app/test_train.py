@@ -459,16 +459,6 @@ def test_held_out_sentences_that_are_trained_on_are_told(ground, texts, tmp_path
     assert "of --test are also" not in err
 
 
-def test_swapped_held_out_texts_are_told(ground, texts, tmp_path, capsys):
-    folder, flags = texts
-    for name, swap in (("straight", False), ("swapped", True)):
-        valid = [str(folder / f"valid.{side}") for side in (("de", "en") if swap else ("en", "de"))]
-        new = [*flag_replaced(flags, "--valid", *valid), *ground.flags[9:], "--max-steps", "1"]
-        assert call([*new, "--output", str(tmp_path / name)]) == 0
-        warning = "warning: the source of --valid is like the targets of training, and its target like the sources"
-        assert (warning in capsys.readouterr().err) == swap
-
-
 def test_a_failed_start_does_not_block_the_next(ground, tmp_path, capsys):
     run = tmp_path / "run"
     status = call([*flag_replaced(ground.flags, "--vocab-size", "20"), "--output", str(run)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from additions.interchange.packing import pack_run
 from autograd import Tensor
 from autograd.fast.int8 import Int8Weights, linear_int8
 from minitf.config import TranslateConfig
@@ -11,7 +12,6 @@ from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.layers import Embedding, Linear
 from minitf.model.transformer import Transformer
-from minitf.run.packing import pack_run
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import CheckpointError
 from minitf.translation.translator import Translator

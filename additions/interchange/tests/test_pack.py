@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from minitf.app.pack import main as pack
+from additions.interchange.commands import pack
 from minitf.app.translate import main as translate
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import load_config, save_config

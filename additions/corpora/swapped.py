@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-
-__all__ = ["SideWords"]
 
 PRIOR = 0.5  # occurrences of a word that a side has not
 SURE = 3.0  # nats by which each side of a swapped pair is more probable on the other one
@@ -32,11 +29,6 @@ class SideWords:
         counted: the pair is one of the corpus; its own words then say nothing about it
         """
         return self._likeness(source, 0, counted) < -SURE and self._likeness(target, 1, counted) < -SURE
-
-    def swapped(self, pairs: Iterable[tuple[str, str]]) -> tuple[int, int]:
-        """Return how many of the pairs, which are not of the corpus, are swapped, and how many there are."""
-        found = [self.is_swapped(*pair) for pair in pairs]
-        return sum(found), len(found)
 
     def _likeness(self, line: str, side: int, counted: bool) -> float:
         """Σ log(frequency of the word on its side / on the other): positive where the line is on the right side."""
