@@ -11,8 +11,8 @@ const int TILE = 64;
 const int THREADS = 128;
 
 // Blocks a multiprocessor has shared memory for; a bound on registers for more of them would only cause spills.
-template <class T, int HEAD> __device__ constexpr int blocks() {
-    return sizeof(T) * HEAD == 128 ? 3 : sizeof(T) * HEAD == 256 ? 2 : 1;
+template <class T, int HEAD> __device__ constexpr int blocks(int of_narrow_bf16) {
+    return sizeof(T) * HEAD == 128 ? of_narrow_bf16 : sizeof(T) * HEAD == 256 ? 2 : 1;
 }
 
 struct Place {  // strides of an array [B, H, rows, columns], in elements; columns are adjacent
@@ -25,29 +25,101 @@ struct AttentionShape {
     int heads, t, s, k_width, v_width, unused;
 };
 
-// ---- Products of tiles -----------------------------------------------------------------------------------------------
-// c[64 × 64] += a[64 × INNER] · b[INNER × 64], all three in shared memory or registers.  `A_T`: element (i, k) of a
-// stands at a[k · ld + i], else at a[i · ld + k]; `B_T` likewise: (k, j) stands at b[j · ld + k], else at b[k · ld + j].
-// Each thread holds 32 elements of c, those at (Owned::row(i), Owned::column(i)), in ROWS rows; `slot(i)` numbers them.
-// LANES neighbouring lanes of a warp hold a row together.
+template <class T> __device__ inline T* at(T* array, const Place& place, i64 b, i64 h, i64 row) {
+    return array + b * place.batch + h * place.head + row * place.row;
+}
+
+// Exponentials and logarithms are to the base of 2, which takes one instruction: scores are multiplied by log2(e).
+const double LOG2_E = 1.4426950408889634;
+#ifdef __CUDACC__
+__device__ inline float power_of_two(float x) {  // to 2 units in the last place; 2^0 = 1 and 2^-∞ = 0 exactly
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else
+__device__ inline float power_of_two(float x) { return exp2f(x); }
+#endif
+__device__ inline double power_of_two(double x) { return exp2(x); }
+__device__ inline float maximum(float x, float y) { return fmaxf(x, y); }
+__device__ inline double maximum(double x, double y) { return fmax(x, y); }
+
+// ---- Elements of a tile in registers ---------------------------------------------------------------------------------
+// Each warp has 16 rows of a tile, each thread 32 elements: element i is in row row(slot(i)), of ROWS rows, and column
+// first_column() + step(i).  LANES neighbouring lanes hold a row together.  Of bf16, elements 8 · g … 8 · g + 7 are of
+// group g of 16 columns; groups whose bit is 0 in `groups` are left out.
 
 template <class T> struct Owned {  // 4 neighbouring rows, every 8th column
     static const int ROWS = 4, LANES = 8;
     __device__ static int slot(int i) { return i / 8; }
-    __device__ static int row(int i) { return threadIdx.x / 8 * 4 + i / 8; }
-    __device__ static int column(int i) { return threadIdx.x % 8 + i % 8 * 8; }
+    __device__ static int row(int slot) { return threadIdx.x / 8 * 4 + slot; }
+    __device__ static int first_column() { return threadIdx.x % 8; }
+    __device__ static int step(int i) { return i % 8 * 8; }
 };
 
-template <> struct Owned<bf16> {  // what mma.sync gives a lane: 16 rows a warp, pairs of columns
+template <> struct Owned<bf16> {  // what mma.sync gives a lane: pairs of columns
     static const int ROWS = 2, LANES = 4;
     __device__ static int slot(int i) { return i / 2 % 2; }
-    __device__ static int row(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
-    __device__ static int column(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
+    __device__ static int row(int slot) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + slot * 8; }
+    __device__ static int first_column() { return threadIdx.x % 4 * 2; }
+    __device__ static int step(int i) { return i / 4 * 8 + i % 2; }
 };
 
+// x and y of a row that a thread holds; of bf16, neighbours, in one store of 4 bytes.
+template <class T> __device__ inline void store_pair(T* row, int first, int second, Wide<T> x, Wide<T> y) {
+    row[first] = T(x), row[second] = T(y);
+}
+
+__device__ inline unsigned rounded_pair(float low, float high) {
+#ifdef __CUDACC__
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+#else
+    return bf16(low).bits | unsigned(bf16(high).bits) << 16;
+#endif
+}
+
+__device__ inline void store_pair(bf16* row, int first, int, float x, float y) {
+    *(unsigned*)(row + first) = rounded_pair(x, y);
+}
+
+template <class T> __device__ constexpr int padding() { return sizeof(T) == 2 ? 8 : 1; }  // against bank conflicts
+template <class T> __device__ constexpr int width_of_weights() { return TILE + padding<T>(); }
+
+// The elements of a tile that a thread holds as a factor of a product: [64 queries, 64 keys].
+template <class T> struct Weights {
+    Wide<T> x[32];
+    __device__ void set(int i, Wide<T> first, Wide<T> second) { x[i] = first, x[i + 1] = second; }
+    __device__ void store(T* tile, unsigned) const {
+        typedef Owned<T> Own;
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+            tile[Own::row(Own::slot(i)) * width_of_weights<T>() + Own::first_column() + Own::step(i)] = T(x[i]);
+    }
+};
+
+template <> struct Weights<bf16> {  // just as mma.sync takes them
+    unsigned x[16];
+    __device__ void set(int i, float first, float second) { x[i / 2] = rounded_pair(first, second); }
+    __device__ void store(bf16* tile, unsigned groups) const {
+        typedef Owned<bf16> Own;
+#pragma unroll
+        for (int i = 0; i < 32; i += 2)
+            if (groups >> i / 8 & 1)
+                *(unsigned*)(tile + Own::row(Own::slot(i)) * width_of_weights<bf16>() + Own::first_column() +
+                             Own::step(i)) = x[i / 2];
+    }
+};
+
+// ---- Products of tiles -----------------------------------------------------------------------------------------------
+// Of bf16, `groups` has a bit for each 16 columns of c, or steps of the sum, that are not to be left out.
+
+// c[64 × 64] += a[64 × INNER] · b[INNER × 64].  `A_T`: element (i, k) of a stands at a[k · ld + i], else at
+// a[i · ld + k]; `B_T` likewise: (k, j) stands at b[j · ld + k], else at b[k · ld + j].
 template <bool A_T, bool B_T, int INNER, class T>
 __device__ inline void multiply(T (&c)[32], const T* a, int a_ld, const T* b, int b_ld) {
-    const int row = threadIdx.x / 8 * 4, column = threadIdx.x % 8;
+    const int row = Owned<T>::row(0), column = Owned<T>::first_column();
     for (int k = 0; k < INNER; k++) {
         T x[4], y[8];
 #pragma unroll
@@ -59,11 +131,30 @@ __device__ inline void multiply(T (&c)[32], const T* a, int a_ld, const T* b, in
     }
 }
 
+// c += a · bᵀ over rows of WIDTH elements.
+template <int WIDTH, class T>
+__device__ inline void multiply_rows(T (&c)[32], const T* a, const T* b, unsigned) {
+    multiply<false, true, WIDTH>(c, a, WIDTH + padding<T>(), b, WIDTH + padding<T>());
+}
+
+// c += weights · b; a warp writes and reads its own rows of `tile`.
+template <class T>
+__device__ inline void multiply_weights(T (&c)[32], const Weights<T>& weights, T* tile, const T* b, int b_ld, unsigned) {
+    weights.store(tile, 15);
+    __syncwarp();
+    multiply<false, false, TILE>(c, tile, width_of_weights<T>(), b, b_ld);
+}
+
+// c += tileᵀ · b, of the stored weights of all warps.
+template <class T>
+__device__ inline void multiply_transposed(T (&c)[32], const T* tile, const T* b, int b_ld, unsigned) {
+    multiply<true, false, TILE>(c, tile, width_of_weights<T>(), b, b_ld);
+}
+
 // d[16 × 8] += a[16 × 16] · b[16 × 8] by a warp.
-__device__ inline void mma(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+__device__ inline void mma(float* d, const unsigned* a, unsigned b0, unsigned b1) {
 #ifdef __CUDACC__
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
@@ -87,310 +178,478 @@ template <bool TRANSPOSED> __device__ inline void load_matrices(unsigned (&x)[4]
 #endif
 }
 
-template <bool A_T, bool B_T, int INNER>
-__device__ inline void multiply(float (&c)[32], const bf16* a, int a_ld, const bf16* b, int b_ld) {
-    const int a_row = A_T ? 1 : a_ld, a_k = A_T ? a_ld : 1, b_k = B_T ? 1 : b_ld, b_column = B_T ? b_ld : 1;
-    // of the four matrices of a, the second and the fourth are 8 rows on; of b, 8 along k
-    const int within = threadIdx.x % 8, second = threadIdx.x / 8 % 2 * 8, third = threadIdx.x / 16 % 2 * 8;
-    a += (threadIdx.x / 32 * 16 + second) * a_row + third * a_k + within * a_ld;
-    b += second * b_k + third * b_column + within * b_ld;
-#pragma unroll 1
-    for (int k = 0; k < INNER; k += 16) {
-        unsigned x[4], y[4];  // y: of two times 8 columns
-        load_matrices<A_T>(x, a + k * a_k);
+// Where this lane's row begins of four matrices that follow each other along the first axis, then along the second.
+__device__ inline const bf16* first_then_second(const bf16* tile, int ld) {
+    return tile + (threadIdx.x % 8 + threadIdx.x / 8 % 2 * 8) * ld + threadIdx.x / 16 % 2 * 8;
+}
+__device__ inline const bf16* second_then_first(const bf16* tile, int ld) {
+    return tile + (threadIdx.x % 8 + threadIdx.x / 16 % 2 * 8) * ld + threadIdx.x / 8 % 2 * 8;
+}
+
+template <int WIDTH> __device__ inline void multiply_rows(float (&c)[32], const bf16* a, const bf16* b, unsigned groups) {
+    const int LD = WIDTH + padding<bf16>();
+    a = first_then_second(a + threadIdx.x / 32 * 16 * LD, LD), b = second_then_first(b, LD);
 #pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-            load_matrices<!B_T>(y, b + k * b_k + 8 * j * b_column);
-            mma(c + 4 * j, x, y[0], y[1]);
-            mma(c + 4 * j + 4, x, y[2], y[3]);
-        }
+    for (int k = 0; k < WIDTH; k += 16) {
+        unsigned x[4], y[4];  // y: of two times 8 columns
+        load_matrices<false>(x, a + k);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (groups >> j & 1) {
+                load_matrices<false>(y, b + j * 16 * LD + k);
+                mma(c + 8 * j, x, y[0], y[1]);
+                mma(c + 8 * j + 4, x, y[2], y[3]);
+            }
     }
+}
+
+// c += x · 16 rows of b
+__device__ inline void multiply_step(float (&c)[32], const unsigned* x, const bf16* b) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        unsigned y[4];
+        load_matrices<true>(y, b + j * 16);
+        mma(c + 8 * j, x, y[0], y[1]);
+        mma(c + 8 * j + 4, x, y[2], y[3]);
+    }
+}
+
+__device__ inline void multiply_weights(float (&c)[32], const Weights<bf16>& weights, bf16*, const bf16* b, int b_ld,
+                                        unsigned groups) {
+    b = first_then_second(b, b_ld);
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (groups >> k & 1) multiply_step(c, weights.x + 4 * k, b + k * 16 * b_ld);
+}
+
+__device__ inline void multiply_transposed(float (&c)[32], const bf16* tile, const bf16* b, int b_ld, unsigned groups) {
+    const int LD = width_of_weights<bf16>();
+    tile = second_then_first(tile + threadIdx.x / 32 * 16, LD), b = first_then_second(b, b_ld);
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (groups >> k & 1) {
+            unsigned x[4];
+            load_matrices<true>(x, tile + k * 16 * LD);
+            multiply_step(c, x, b + k * 16 * b_ld);
+        }
 }
 
 // ---- Tiles in and out of shared memory -------------------------------------------------------------------------------
 
-template <class T> __device__ constexpr int padding() { return sizeof(T) == 2 ? 8 : 1; }  // against bank conflicts
+// 16 bytes to shared memory while the thread goes on, or zeros; `wait_for_tiles` waits for them.
+__device__ inline void copy_or_clear(bf16* to, const bf16* from, bool copies) {
+#ifdef __CUDACC__
+    const unsigned place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(copies ? 16 : 0)
+                 : "memory");
+#else
+    emulated_copy(to, from, copies ? 16 : 0);
+#endif
+}
+
+template <class T> __device__ inline void wait_for_tiles() {
+#ifdef __CUDACC__
+    if (sizeof(T) == 2) asm volatile("cp.async.wait_all;" ::: "memory");
+#else
+    emulated_wait();
+#endif
+    __syncthreads();
+}
 
 // Row-major, WIDTH columns; elements beyond `rows` and `columns` become 0, so they add nothing to a product.
 template <class T, int WIDTH>
 __device__ inline void load_tile(T* tile, const T* from, i64 row_stride, int rows, int columns) {
-    const int per_row = WIDTH / 8;  // groups of 8 elements
-    for (int job = threadIdx.x; job < TILE * per_row; job += THREADS) {
-        const int r = job / per_row, c = job % per_row * 8;
-        T* to = tile + r * (WIDTH + padding<T>()) + c;
-        const T* source = from + r * row_stride + c;
-        if (sizeof(T) == 2 && r < rows && c + 8 <= columns && (u64)source % 16 == 0)
-            *(uint4*)to = *(const uint4*)source;
-        else
+    const int LD = WIDTH + padding<T>(), per_row = WIDTH / 8, column = threadIdx.x % per_row * 8;  // groups of 8 elements
+    const int filled = sizeof(T) == 2 ? (rows + 15) / 16 * 16 : TILE;   // products of bf16 leave out what is beyond
+    from += column;
+    const bool whole = sizeof(T) == 2 && columns % 8 == 0 && row_stride % 8 == 0 && (u64)from % 16 == 0;
+    const int step = THREADS / per_row;
+    int row = threadIdx.x / per_row;
+    tile += row * LD + column, from += row * row_stride;
+    if constexpr (sizeof(T) == 2)
+        if (whole) {
 #pragma unroll
-            for (int i = 0; i < 8; i++) to[i] = r < rows && c + i < columns ? source[i] : T(0.0f);
+            for (; row < TILE; row += step, tile += step * LD, from += step * row_stride)
+                if (row < filled) copy_or_clear(tile, from, row < rows && column < columns);
+            return;
+        }
+#pragma unroll 1
+    for (; row < TILE; row += step, tile += step * LD, from += step * row_stride)
+#pragma unroll
+        for (int i = 0; i < 8; i++) tile[i] = row < rows && column + i < columns ? from[i] : T(0.0f);
+}
+
+// Rows × columns of a product held in registers, times `factor(slot)` of each row.
+template <class T, class Factor>
+__device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, const Wide<T> (&c)[32], Factor factor) {
+    typedef Owned<T> Own;
+    const bool aligned = (u64)to % (2 * sizeof(T)) == 0 && row_stride % 2 == 0;
+#pragma unroll
+    for (int slot = 0; slot < Own::ROWS; slot++) {
+        if (Own::row(slot) >= rows) continue;
+        T* place = to + Own::row(slot) * row_stride;
+        const Wide<T> times = factor(slot);
+#pragma unroll
+        for (int i = 0; i < 32; i += 2) {
+            if (Own::slot(i) != slot) continue;
+            const int first = Own::first_column() + Own::step(i), second = Own::first_column() + Own::step(i + 1);
+            const Wide<T> x = c[i] * times, y = c[i + 1] * times;
+            if (aligned && second < columns) store_pair(place, first, second, x, y);
+            else {
+                if (first < columns) place[first] = T(x);
+                if (second < columns) place[second] = T(y);
+            }
+        }
     }
 }
 
-// Two elements of a row that a thread holds: of bf16, neighbours, in one store of 4 bytes.
-template <class T> __device__ inline void store_pair(T* row, int first, int second, T x, T y) {
-    struct alignas(2 * sizeof(T)) { T x, y; } const pair = {x, y};
-    if (sizeof(T) == 2) *(unsigned*)(row + first) = *(const unsigned*)&pair;
-    else row[first] = x, row[second] = y;
-}
+// ---- Which weights there are -----------------------------------------------------------------------------------------
+// Lane r + 16 · half of a warp has, as bits, keys 32 · half … 32 · half + 31 of the tile for the warp's row r, where t is
+// the warp's first query and s the tile's first key.
 
-// Rows × columns of a product held in registers, times `factor(row)`.
-template <class T, int CHUNKS, class Factor>
-__device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, const Wide<T> (&c)[CHUNKS][32],
-                                  Factor factor) {
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; chunk++)
-#pragma unroll
-        for (int i = 0; i < 32; i += 2) {  // two elements of a row; of bf16, neighbours, which are one store
-            const int row = Owned<T>::row(i), column = chunk * TILE + Owned<T>::column(i);
-            const int other = chunk * TILE + Owned<T>::column(i + 1);
-            if (row >= rows) continue;
-            T* place = to + row * row_stride;
-            const T x = T(c[chunk][i] * factor(row)), y = T(c[chunk][i + 1] * factor(row));
-            if (other < columns && (u64)(place + column) % (2 * sizeof(T)) == 0) store_pair(place, column, other, x, y);
-            else {
-                if (column < columns) place[column] = x;
-                if (other < columns) place[other] = y;
-            }
-        }
-}
-
-template <class T> __device__ inline T* at(T* array, const Place& place, i64 b, i64 h, i64 row) {
-    return array + b * place.batch + h * place.head + row * place.row;
-}
-
-// A bit for each of the 32 keys from s on: may query t attend to it?
+// May the query attend to the key?
 __device__ inline unsigned allowed_bits(const bool* mask, const AttentionShape& shape, i64 b, i64 h, int t, int s) {
+    const int lane = threadIdx.x % 32, row = lane % 16, keys = shape.s - s - lane / 16 * 32;
+    const unsigned inside = t + row >= shape.t || keys <= 0 ? 0 : keys >= 32 ? ~0u : (1u << keys) - 1;
+    if (!mask) return inside;
+    mask += b * shape.mask[0] + h * shape.mask[1] + t * shape.mask[2] + (s + lane) * shape.mask[3];
+    const bool first = s + lane < shape.s, second = s + 32 + lane < shape.s;
     unsigned bits = 0;
-    if (t >= shape.t) return bits;
-    if (mask) mask += b * shape.mask[0] + h * shape.mask[1] + t * shape.mask[2];
-    for (int i = 0; i < 32 && s + i < shape.s; i++) bits |= unsigned(!mask || mask[(s + i) * shape.mask[3]]) << i;
+#pragma unroll
+    for (int r = 0; r < 16; r++) {  // neighbouring lanes read neighbouring keys
+        const bool* const of_row = mask + r * shape.mask[2];
+        const unsigned low = __ballot_sync(~0u, first && t + r < shape.t && *of_row);
+        const unsigned high = __ballot_sync(~0u, second && t + r < shape.t && of_row[32 * shape.mask[3]]);
+        if (r == row) bits = lane < 16 ? low : high;
+    }
+    return inside & bits;
+}
+
+// Does dropout keep the weight?
+__device__ inline unsigned kept_bits(const Drop& drop, const AttentionShape& shape, i64 bh, int t, int s) {
+    if (!drop.below) return ~0u;
+    const int lane = threadIdx.x % 32;
+    const u64 position = (u64(bh) * shape.t + t + lane % 16) * shape.s + s + lane / 16 * 32;
+    unsigned bits = 0;
+#pragma unroll 1
+    for (int i = 0; i < 32; i += GROUP) bits |= keep_bits(drop, position + i) << i;
     return bits;
 }
 
-// A bit for each of the weights of these keys: does dropout keep it?
-__device__ inline unsigned kept_bits(const Drop& drop, const AttentionShape& shape, i64 bh, int t, int s) {
-    const u64 position = (u64(bh) * shape.t + t) * shape.s + s;
-    return keep_bits(drop, position) | keep_bits(drop, position + GROUP) << GROUP;
+// A bit for each 16 keys, of which any of the warp's queries may attend to one.
+template <class T> __device__ inline unsigned groups_of_keys(unsigned allowed) {
+    if (sizeof(T) != 2) return 15;  // only products of bf16 leave groups out
+    const unsigned even = __ballot_sync(~0u, allowed & 0xffff), odd = __ballot_sync(~0u, allowed >> 16);
+    return (even & 0xffff ? 1 : 0) | (odd & 0xffff ? 2 : 0) | (even >> 16 ? 4 : 0) | (odd >> 16 ? 8 : 0);
+}
+
+// The bits of the elements that a thread holds.
+template <class T> struct Bits {
+    unsigned word[Owned<T>::ROWS][2];
+    __device__ explicit Bits(unsigned of_lane) {
+#pragma unroll
+        for (int i = 0; i < 2 * Owned<T>::ROWS; i++)
+            word[i / 2][i % 2] =
+                __shfl_sync(~0u, of_lane, Owned<T>::row(i / 2) % 16 + i % 2 * 16) >> Owned<T>::first_column();
+    }
+    __device__ bool at(int i) const { return word[Owned<T>::slot(i)][Owned<T>::step(i) / 32] >> Owned<T>::step(i) % 32 & 1; }
+    __device__ void clear_others(Wide<T> (&c)[32], int group) const {
+#pragma unroll
+        for (int i = 8 * group; i < 8 * group + 8; i++) c[i] = at(i) ? c[i] : Wide<T>(0);
+    }
+};
+
+template <class T> __device__ inline void sum_of_lanes(Wide<T> (&x)[Owned<T>::ROWS]) {
+#pragma unroll
+    for (int slot = 0; slot < Owned<T>::ROWS; slot++)
+        for (int lane = 1; lane < Owned<T>::LANES; lane *= 2) x[slot] += __shfl_xor_sync(~0u, x[slot], lane);
 }
 
 // ---- Forward ---------------------------------------------------------------------------------------------------------
 
-// y = dropout(p) v with p = softmax(scale · q kᵀ + mask), and log_total [B · H, T] = ln Σ exp(scores), ∞ for a query
-// that may attend to nothing.  Grid: B · H × tiles of queries.
-template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>())
-attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* log_total,
-                          AttentionShape shape, Wide<T> scale, Drop drop) {
+// y = dropout(p) v with p = softmax(scale · q kᵀ + mask), and log_total [B · H, T] = log2 Σ exp(scores), ∞ for a query
+// that may attend to nothing.  ONE_TILE, only of bf16: queries and keys are at most 64.
+// Grid: B · H × tiles of queries.
+template <class T, bool ONE_TILE, int HEAD>
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 6 : 4))
+attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* log_total, AttentionShape shape,
+          Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
-    const int LD = HEAD + padding<T>(), P_LD = TILE + padding<T>(), S_LD = TILE + 1;
+    typedef Owned<T> Own;
+    const int LD = HEAD + padding<T>(), CHUNKS = HEAD / TILE;
     DYNAMIC_SHARED(memory);
-    W* scores = (W*)memory;          // [64, 65]
-    W* top = scores + TILE * S_LD;   // of each query: the largest score so far,
-    W* total = top + TILE;           // Σ exp(score - top),
-    W* factor = total + TILE;        // exp(the last top - top): the factor of earlier sums
-    T* q_tile = (T*)(factor + TILE);
-    T* k_tile = q_tile + TILE * LD;
-    T* v_tile = k_tile + TILE * LD;
-    T* p_tile = v_tile + TILE * LD;  // [64, 64 + padding]
-
+    T *q_tile = (T*)memory, *k_tile = q_tile + TILE * LD, *v_tile = k_tile + TILE * LD;
+    T* p_tile = v_tile + TILE * LD;  // not of bf16
     const i64 bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
-    const int t0 = blockIdx.y * TILE, row = threadIdx.x / 2, half = threadIdx.x % 2 * 32;
+    const int t0 = blockIdx.y * TILE, warp_t = t0 + threadIdx.x / 32 * 16;
+    const W exponent = scale * W(LOG2_E);
+    W out[CHUNKS][32] = {};
+    W top[Own::ROWS], total[Own::ROWS] = {};  // of each query: the largest score so far, Σ 2^(score - top)
+#pragma unroll
+    for (int slot = 0; slot < Own::ROWS; slot++) top[slot] = -infinity<W>();
     load_tile<T, HEAD>(q_tile, at(q, shape.q, b, h, t0), shape.q.row, shape.t - t0, shape.k_width);
-    if (threadIdx.x < TILE) top[threadIdx.x] = -infinity<W>(), total[threadIdx.x] = 0;
-    W out[HEAD / TILE][32] = {};
-    for (int s0 = 0; s0 < shape.s; s0 += TILE) {
-        __syncthreads();  // the last iteration has used its tiles
+    for (int s0 = 0; s0 < (ONE_TILE ? 1 : shape.s); s0 += TILE) {
+        if (s0) __syncthreads();  // the last iteration has used its tiles
         load_tile<T, HEAD>(k_tile, at(k, shape.k, b, h, s0), shape.k.row, shape.s - s0, shape.k_width);
         load_tile<T, HEAD>(v_tile, at(v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
-        __syncthreads();
-        W c[32] = {};
-        multiply<false, true, HEAD>(c, q_tile, LD, k_tile, LD);
+        const unsigned allowed_of_lane = allowed_bits(mask, shape, b, h, warp_t, s0);
+        const unsigned groups = groups_of_keys<T>(allowed_of_lane);
+        const unsigned kept_of_lane = kept_bits(drop, shape, bh, warp_t, s0);
+        const Bits<T> allowed(allowed_of_lane);
+        wait_for_tiles<T>();
+        W c[32] = {}, base[Own::ROWS];
+        multiply_rows<HEAD>(c, q_tile, k_tile, groups);
 #pragma unroll
-        for (int i = 0; i < 32; i++) scores[Owned<T>::row(i) * S_LD + Owned<T>::column(i)] = c[i] * scale;
-        __syncthreads();
-        {  // two threads a query
-            const W* mine = scores + row * S_LD + half;
-            const unsigned allowed = allowed_bits(mask, shape, b, h, t0 + row, s0 + half);
-            const unsigned kept = drop.below ? kept_bits(drop, shape, bh, t0 + row, s0 + half) : 0;
-            W new_top = top[row], sum = 0;
-            for (int i = 0; i < 32; i++)
-                if (allowed >> i & 1) new_top = larger(new_top, mine[i]);
-            new_top = larger(new_top, __shfl_xor_sync(0xffffffffu, new_top, 1));
-            const W base = new_top == -infinity<W>() ? W(0) : new_top;
-            for (int i = 0; i < 32; i++) {
-                const W p = allowed >> i & 1 ? exponential(mine[i] - base) : W(0);
-                sum += p;
-                p_tile[row * P_LD + half + i] = T(drop.below ? dropped(p, kept, i, drop) : p);
+        for (int slot = 0; slot < Own::ROWS; slot++) base[slot] = top[slot];
+#pragma unroll
+        for (int group = 0; group < 4; group++)
+            if (groups >> group & 1)
+#pragma unroll
+                for (int i = 8 * group; i < 8 * group + 8; i++) {
+                // rounded, as in the backward pass: a query whose weight is all on one key has p = 1 there too
+                c[i] = allowed.at(i) ? rounded_product(c[i], exponent) : -infinity<W>();
+                base[Own::slot(i)] = maximum(base[Own::slot(i)], c[i]);
             }
-            sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-            __syncwarp();  // both threads have read top[row]
-            if (half == 0) {
-                factor[row] = exponential(top[row] - base);
-                total[row] = total[row] * factor[row] + sum;
-                top[row] = new_top;
+#pragma unroll
+        for (int slot = 0; slot < Own::ROWS; slot++) {
+            for (int lane = 1; lane < Own::LANES; lane *= 2)
+                base[slot] = maximum(base[slot], __shfl_xor_sync(~0u, base[slot], lane));
+            const W last = top[slot];
+            top[slot] = base[slot];
+            if (base[slot] == -infinity<W>()) base[slot] = 0;
+            if (ONE_TILE) continue;
+            const W factor = power_of_two(last - base[slot]);
+            total[slot] *= factor;
+#pragma unroll
+            for (int i = 0; i < 32 * CHUNKS; i++)
+                if (Own::slot(i % 32) == slot) out[i / 32][i % 32] *= factor;
+        }
+        Weights<T> p;
+        const Bits<T> kept(kept_of_lane);
+#pragma unroll
+        for (int group = 0; group < 4; group++)
+            if (groups >> group & 1) {
+#pragma unroll
+                for (int i = 8 * group; i < 8 * group + 8; i++) {
+                    c[i] = power_of_two(c[i] - base[Own::slot(i)]);
+                    total[Own::slot(i)] += c[i];
+                }
+                if (drop.below) kept.clear_others(c, group);
+#pragma unroll
+                for (int i = 8 * group; i < 8 * group + 8; i += 2) p.set(i, c[i], c[i + 1]);
             }
-        }
-        __syncthreads();
 #pragma unroll
-        for (int chunk = 0; chunk < HEAD / TILE; chunk++) {
-#pragma unroll
-            for (int i = 0; i < 32; i++) out[chunk][i] *= factor[Owned<T>::row(i)];
-            multiply<false, false, TILE>(out[chunk], p_tile, P_LD, v_tile + chunk * TILE, LD);
-        }
+        for (int chunk = 0; chunk < CHUNKS; chunk++)
+            multiply_weights(out[chunk], p, p_tile, v_tile + chunk * TILE, LD, groups);
     }
-    __syncthreads();
-    store_tile<T>(at(y, shape.y, b, h, t0), shape.y.row, shape.t - t0, shape.v_width, out,
-                  [&](int r) { return total[r] == 0 ? W(0) : 1 / total[r]; });
-    if (threadIdx.x < TILE && t0 + threadIdx.x < shape.t)
-        log_total[bh * shape.t + t0 + threadIdx.x] =
-            total[threadIdx.x] == 0 ? infinity<W>() : top[threadIdx.x] + logarithm(total[threadIdx.x]);
+    sum_of_lanes<T>(total);
+    const auto factor = [&](int slot) {
+        return total[slot] == 0 ? W(0) : (drop.below ? W(drop.scale) : W(1)) / total[slot];
+    };
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; chunk++)
+        store_tile<T>(at(y, shape.y, b, h, t0) + chunk * TILE, shape.y.row, shape.t - t0, shape.v_width - chunk * TILE,
+                      out[chunk], factor);
+#pragma unroll
+    for (int slot = 0; slot < Own::ROWS; slot++)
+        if (threadIdx.x % Own::LANES == 0 && t0 + Own::row(slot) < shape.t)
+            log_total[bh * shape.t + t0 + Own::row(slot)] =
+                total[slot] == 0 ? infinity<W>() : top[slot] + logarithm(total[slot]) * W(LOG2_E);
 }
 
 // ---- Backward --------------------------------------------------------------------------------------------------------
 
-template <class T, int HEAD> struct Tiles {  // shared memory of a block
-    static const int LD = HEAD + padding<T>(), P_LD = TILE + padding<T>();
-    Wide<T>*delta, *log_total;  // of each query: Σ g_y · y where keys fill several tiles, and ln Σ exp(scores)
-    unsigned *allowed, *kept;   // of each query: 64 bits
-    T *q, *k, *v, *g_y;         // [64, LD]
-    T *p, *g_scores;            // [64, P_LD]: dropout(p), and the gradient of q kᵀ
+template <class T, bool ONE_TILE, int HEAD> struct Tiles {  // shared memory of a block
+    static const int LD = HEAD + padding<T>(), SIZE = TILE * LD;
+    T *q, *k, *v, *g_y;  // [64, LD]
+    T *p, *g_scores;     // [64, 64 + padding]
 
-    __device__ Tiles(unsigned char* memory) {
-        delta = (Wide<T>*)memory, log_total = delta + TILE;
-        allowed = (unsigned*)(log_total + TILE), kept = allowed + 2 * TILE;
-        q = (T*)(kept + 2 * TILE), k = q + TILE * LD, v = k + TILE * LD, g_y = v + TILE * LD;
-        p = g_y + TILE * LD, g_scores = p + TILE * P_LD;
+    __device__ explicit Tiles(unsigned char* memory) {
+        q = (T*)memory, k = q + SIZE, v = k + SIZE, g_y = v + SIZE;
+        p = ONE_TILE ? v : g_y + SIZE;  // of one tile, in the places of v and k when these have been used
+        g_scores = ONE_TILE ? k : p + TILE * width_of_weights<T>();
+    }
+    __device__ void load_queries(const T* from_q, const T* from_g_y, const AttentionShape& shape, i64 bh, int t0) {
+        const i64 b = bh / shape.heads, h = bh % shape.heads;
+        load_tile<T, HEAD>(q, at(from_q, shape.q, b, h, t0), shape.q.row, shape.t - t0, shape.k_width);
+        load_tile<T, HEAD>(g_y, at(from_g_y, shape.g_y, b, h, t0), shape.g_y.row, shape.t - t0, shape.v_width);
+    }
+    __device__ void load_keys(const T* from_k, const T* from_v, const AttentionShape& shape, i64 bh, int s0) {
+        const i64 b = bh / shape.heads, h = bh % shape.heads;
+        load_tile<T, HEAD>(k, at(from_k, shape.k, b, h, s0), shape.k.row, shape.s - s0, shape.k_width);
+        load_tile<T, HEAD>(v, at(from_v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
     }
 };
 
-template <class T, int HEAD>
-__device__ inline void load_queries(Tiles<T, HEAD>& tiles, const T* q, const T* y, const T* g_y,
-                                    const Wide<T>* log_total, const AttentionShape& shape, i64 bh, int t0) {
-    typedef Wide<T> W;
-    const i64 b = bh / shape.heads, h = bh % shape.heads;
-    load_tile<T, HEAD>(tiles.q, at(q, shape.q, b, h, t0), shape.q.row, shape.t - t0, shape.k_width);
-    load_tile<T, HEAD>(tiles.g_y, at(g_y, shape.g_y, b, h, t0), shape.g_y.row, shape.t - t0, shape.v_width);
-    const int row = threadIdx.x / 2, t = t0 + row;
-    W delta = 0;
-    if (shape.s > TILE && t < shape.t) {
-        const T *y_row = at(y, shape.y, b, h, t), *g_row = at(g_y, shape.g_y, b, h, t);
-        for (int m = threadIdx.x % 2; m < shape.v_width; m += 2) delta += W(y_row[m]) * W(g_row[m]);
-    }
-    delta += __shfl_xor_sync(0xffffffffu, delta, 1);
-    if (threadIdx.x % 2 == 0) {
-        tiles.delta[row] = delta;
-        tiles.log_total[row] = t < shape.t ? log_total[bh * shape.t + t] : infinity<W>();
-    }
-}
-
-template <class T, int HEAD>
-__device__ inline void load_keys(Tiles<T, HEAD>& tiles, const T* k, const T* v, const AttentionShape& shape, i64 bh,
-                                 int s0) {
-    const i64 b = bh / shape.heads, h = bh % shape.heads;
-    load_tile<T, HEAD>(tiles.k, at(k, shape.k, b, h, s0), shape.k.row, shape.s - s0, shape.k_width);
-    load_tile<T, HEAD>(tiles.v, at(v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
-}
-
-// From the loaded tiles, dropout(p) and the gradient of q kᵀ:  p · (g - Σ p · g) · scale with g = dropout(g_y vᵀ).
+// From the loaded tiles, dropout(p) and the gradient of q kᵀ:  p · (g - Σ p · g) · scale with g = dropout(g_y vᵀ),
+// where the factor 1 / P(keep) is left out of dropout(p).
 //
 // The sum over all keys is that of a row, where they are one tile: a query whose weight is all on one key then has the
-// gradient 0, not the rounding of numbers that may be large.  It equals Σ g_y · y, which serves where keys fill several.
-template <class T, int HEAD>
-__device__ inline void score_gradients(Tiles<T, HEAD>& tiles, const bool* mask, const AttentionShape& shape, i64 bh,
-                                       int t0, int s0, Wide<T> scale, const Drop& drop) {
+// gradient 0, not the rounding of numbers that may be large.  It equals `delta` = Σ g_y · y · P(keep), which serves where keys fill
+// several.  `log_total` and `delta` are those of the rows of which this thread holds elements.
+template <class T, bool ONE_TILE, int HEAD>
+__device__ inline void score_gradients(Weights<T>& p, Weights<T>& g_scores, const Tiles<T, ONE_TILE, HEAD>& tiles,
+                                       const Wide<T> (&log_total)[Owned<T>::ROWS], Wide<T> (&delta)[Owned<T>::ROWS],
+                                       unsigned allowed_of_lane, unsigned kept_of_lane, unsigned groups, bool sums_row,
+                                       Wide<T> scale, const Drop& drop) {
     typedef Wide<T> W;
-    const int LD = Tiles<T, HEAD>::LD, P_LD = Tiles<T, HEAD>::P_LD;
-    const int t = t0 + threadIdx.x / 2, s = s0 + threadIdx.x % 2 * 32;
-    tiles.allowed[threadIdx.x] = allowed_bits(mask, shape, bh / shape.heads, bh % shape.heads, t, s);
-    if (drop.below) tiles.kept[threadIdx.x] = kept_bits(drop, shape, bh, t, s);
-    __syncthreads();  // also for the tiles loaded before
-    const bool one_tile = shape.s <= TILE;
-    W c[32] = {}, g[32] = {}, delta[Owned<T>::ROWS] = {};
-    multiply<false, true, HEAD>(c, tiles.q, LD, tiles.k, LD);
-    multiply<false, true, HEAD>(g, tiles.g_y, LD, tiles.v, LD);
+    typedef Owned<T> Own;
+    const W exponent = scale * W(LOG2_E), times = drop.below ? scale * W(drop.scale) : scale;
+    W c[32] = {}, g[32] = {};
+    multiply_rows<HEAD>(c, tiles.q, tiles.k, groups);
+    multiply_rows<HEAD>(g, tiles.g_y, tiles.v, groups);
+    const Bits<T> allowed(allowed_of_lane);
 #pragma unroll
-    for (int i = 0; i < 32; i++) {
-        const int row = Owned<T>::row(i), column = Owned<T>::column(i), word = row * 2 + column / 32;
-        const bool allowed = tiles.allowed[word] >> column % 32 & 1;
-        const W p = allowed ? exponential(rounded_product(c[i], scale) - tiles.log_total[row]) : W(0);
-        const W weight = !drop.below ? W(1) : tiles.kept[word] >> column % 32 & 1 ? W(drop.scale) : W(0);
-        tiles.p[row * P_LD + column] = T(p * weight);
-        c[i] = p, g[i] *= weight;
-        W& sum = delta[Owned<T>::slot(i)];
-        sum = one_tile ? sum + p * g[i] : tiles.delta[row];
+    for (int group = 0; group < 4; group++)
+        if (groups >> group & 1)
+#pragma unroll
+            for (int i = 8 * group; i < 8 * group + 8; i++) {
+            const W exact = power_of_two(rounded_product(c[i], exponent) - log_total[Own::slot(i)]);
+            c[i] = allowed.at(i) ? exact : W(0);
+        }
+    const Bits<T> kept(kept_of_lane);
+#pragma unroll
+    for (int group = 0; group < 4; group++)
+        if (drop.below) kept.clear_others(g, group);
+    if (sums_row) {
+#pragma unroll
+        for (int group = 0; group < 4; group++)
+            if (groups >> group & 1)
+#pragma unroll
+                for (int i = 8 * group; i < 8 * group + 8; i++) delta[Own::slot(i)] += c[i] * g[i];
+        sum_of_lanes<T>(delta);
     }
 #pragma unroll
-    for (int r = 0; r < Owned<T>::ROWS; r++)
-        for (int lane = 1; one_tile && lane < Owned<T>::LANES; lane *= 2)
-            delta[r] += __shfl_xor_sync(0xffffffffu, delta[r], lane);
+    for (int group = 0; group < 4; group++)
+        if (groups >> group & 1) {
 #pragma unroll
-    for (int i = 0; i < 32; i += 2) {
-        const W sum = delta[Owned<T>::slot(i)];
-        store_pair(tiles.g_scores + Owned<T>::row(i) * P_LD, Owned<T>::column(i), Owned<T>::column(i + 1),
-                   T(c[i] * (g[i] - sum) * scale), T(c[i + 1] * (g[i + 1] - sum) * scale));
-    }
-    __syncthreads();
+            for (int i = 8 * group; i < 8 * group + 8; i += 2) {
+                const W sum = delta[Own::slot(i)];
+                g_scores.set(i, c[i] * (g[i] - sum) * times, c[i + 1] * (g[i + 1] - sum) * times);
+            }
+            if (drop.below) kept.clear_others(c, group);
+#pragma unroll
+            for (int i = 8 * group; i < 8 * group + 8; i += 2) p.set(i, c[i], c[i + 1]);
+        }
 }
 
-// g_k and g_v, and g_q where all keys are in one tile.  Grid: B · H × tiles of keys.
-template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>())
-attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T* y, const T* g_y,
-                                   const Wide<T>* log_total, T* g_q, T* g_k, T* g_v, AttentionShape shape,
-                                   Wide<T> scale, Drop drop) {
+// Σ g_y · y of the queries of whose rows this thread holds elements.
+template <class T>
+__device__ inline void sum_products(Wide<T> (&delta)[Owned<T>::ROWS], const T* y, const T* g_y,
+                                    const AttentionShape& shape, i64 b, i64 h, int t0) {
+#pragma unroll
+    for (int slot = 0; slot < Owned<T>::ROWS; slot++) {
+        const int t = t0 + Owned<T>::row(slot);
+        delta[slot] = 0;
+        for (int m = threadIdx.x % Owned<T>::LANES * GROUP; t < shape.t && m < shape.v_width;
+             m += Owned<T>::LANES * GROUP) {
+            const Group<T> left = load_group(at(y, shape.y, b, h, t) + m, shape.v_width - m);
+            const Group<T> right = load_group(at(g_y, shape.g_y, b, h, t) + m, shape.v_width - m);
+            for (int i = 0; i < GROUP; i++) delta[slot] += Wide<T>(left.at[i]) * Wide<T>(right.at[i]);
+        }
+    }
+    sum_of_lanes<T>(delta);
+}
+
+// g_k and g_v, and g_q where all keys are in one tile; else `deltas` [B · H, T] has Σ g_y · y · P(keep).  ONE_TILE: queries are in
+// one tile too.  Grid: B · H × tiles of keys.
+template <class T, bool ONE_TILE, int HEAD>
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 5 : 2))
+attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T* g_y, const Wide<T>* log_totals,
+                   const Wide<T>* deltas, T* g_q, T* g_k, T* g_v, AttentionShape shape, Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
+    __shared__ unsigned groups_of_warps[THREADS / 32];
     DYNAMIC_SHARED(memory);
-    Tiles<T, HEAD> tiles(memory);
-    const int LD = Tiles<T, HEAD>::LD, P_LD = Tiles<T, HEAD>::P_LD, CHUNKS = HEAD / TILE;
+    Tiles<T, ONE_TILE, HEAD> tiles(memory);
+    const int LD = tiles.LD, CHUNKS = HEAD / TILE, warp = threadIdx.x / 32;
     const i64 bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
     const int s0 = blockIdx.y * TILE;
-    const auto once = [](int) { return W(1); };
-    load_keys(tiles, k, v, shape, bh, s0);
+    const bool one_tile_of_keys = ONE_TILE || shape.s <= TILE;
+    const W kept_scale = drop.below ? W(drop.scale) : W(1);
+    tiles.load_keys(k, v, shape, bh, s0);
     W sum_k[CHUNKS][32] = {}, sum_v[CHUNKS][32] = {};
-    for (int t0 = 0; t0 < shape.t; t0 += TILE) {
+    for (int t0 = 0; t0 < (ONE_TILE ? 1 : shape.t); t0 += TILE) {
+        const bool last = ONE_TILE || t0 + TILE >= shape.t;
+        if (t0) __syncthreads();  // the last iteration has used its tiles
+        tiles.load_queries(q, g_y, shape, bh, t0);
+        const unsigned allowed = allowed_bits(mask, shape, b, h, t0 + warp * 16, s0);
+        const unsigned kept = kept_bits(drop, shape, bh, t0 + warp * 16, s0), groups = groups_of_keys<T>(allowed);
+        W log_total[Owned<T>::ROWS], delta[Owned<T>::ROWS];
+#pragma unroll
+        for (int slot = 0; slot < Owned<T>::ROWS; slot++) {
+            const int t = t0 + Owned<T>::row(slot);
+            log_total[slot] = t < shape.t ? log_totals[bh * shape.t + t] : infinity<W>();
+            delta[slot] = t < shape.t && !one_tile_of_keys ? deltas[bh * shape.t + t] : W(0);
+        }
+        wait_for_tiles<T>();
+        Weights<T> p, g_scores;
+        score_gradients(p, g_scores, tiles, log_total, delta, allowed, kept, groups, one_tile_of_keys, scale, drop);
+        if (one_tile_of_keys)
+#pragma unroll
+            for (int chunk = 0; chunk < CHUNKS; chunk++) {
+                W sum_q[32] = {};
+                multiply_weights(sum_q, g_scores, tiles.g_scores, tiles.k + chunk * TILE, LD, groups);
+                store_tile<T>(at(g_q, shape.g_q, b, h, t0) + chunk * TILE, shape.g_q.row, shape.t - t0,
+                              shape.k_width - chunk * TILE, sum_q, [](int) { return W(1); });
+            }
+        if (ONE_TILE) __syncthreads();  // all warps have used k and v
+        p.store(tiles.p, groups), g_scores.store(tiles.g_scores, groups);
+        groups_of_warps[warp] = groups;
         __syncthreads();
-        load_queries(tiles, q, y, g_y, log_total, shape, bh, t0);
-        score_gradients(tiles, mask, shape, bh, t0, s0, scale, drop);
+        unsigned groups_of_queries = 0;  // that any of this warp's keys are for
+#pragma unroll
+        for (int i = 0; i < THREADS / 32; i++) groups_of_queries |= (groups_of_warps[i] >> warp & 1) << i;
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            multiply<true, false, TILE>(sum_v[chunk], tiles.p, P_LD, tiles.g_y + chunk * TILE, LD);
-            multiply<true, false, TILE>(sum_k[chunk], tiles.g_scores, P_LD, tiles.q + chunk * TILE, LD);
-        }
-        if (shape.s <= TILE) {
-            W sum_q[CHUNKS][32] = {};
-#pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; chunk++)
-                multiply<false, false, TILE>(sum_q[chunk], tiles.g_scores, P_LD, tiles.k + chunk * TILE, LD);
-            store_tile<T>(at(g_q, shape.g_q, b, h, t0), shape.g_q.row, shape.t - t0, shape.k_width, sum_q, once);
+            multiply_transposed(sum_v[chunk], tiles.p, tiles.g_y + chunk * TILE, LD, groups_of_queries);
+            if (last)
+                store_tile<T>(at(g_v, shape.g_v, b, h, s0) + chunk * TILE, shape.g_v.row, shape.s - s0,
+                              shape.v_width - chunk * TILE, sum_v[chunk], [&](int) { return kept_scale; });
+            multiply_transposed(sum_k[chunk], tiles.g_scores, tiles.q + chunk * TILE, LD, groups_of_queries);
+            if (last)
+                store_tile<T>(at(g_k, shape.g_k, b, h, s0) + chunk * TILE, shape.g_k.row, shape.s - s0,
+                              shape.k_width - chunk * TILE, sum_k[chunk], [](int) { return W(1); });
         }
     }
-    store_tile<T>(at(g_k, shape.g_k, b, h, s0), shape.g_k.row, shape.s - s0, shape.k_width, sum_k, once);
-    store_tile<T>(at(g_v, shape.g_v, b, h, s0), shape.g_v.row, shape.s - s0, shape.v_width, sum_v, once);
 }
 
-// g_q where keys fill several tiles.  Grid: B · H × tiles of queries.
+// g_q where keys fill several tiles, and `deltas` for attention_backward.  Grid: B · H × tiles of queries.
 template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>())
-attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask, const T* y,
-                                           const T* g_y, const Wide<T>* log_total, T* g_q, AttentionShape shape,
-                                           Wide<T> scale, Drop drop) {
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(3))
+attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask, const T* g_y,
+                           const Wide<T>* log_totals, Wide<T>* deltas, const T* y, T* g_q, AttentionShape shape,
+                           Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
     DYNAMIC_SHARED(memory);
-    Tiles<T, HEAD> tiles(memory);
-    const int LD = Tiles<T, HEAD>::LD, P_LD = Tiles<T, HEAD>::P_LD, CHUNKS = HEAD / TILE;
+    Tiles<T, false, HEAD> tiles(memory);
+    const int CHUNKS = HEAD / TILE;
     const i64 bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
-    const int t0 = blockIdx.y * TILE;
-    load_queries(tiles, q, y, g_y, log_total, shape, bh, t0);
+    const int t0 = blockIdx.y * TILE, warp_t = t0 + threadIdx.x / 32 * 16;
+    tiles.load_queries(q, g_y, shape, bh, t0);
+    W log_total[Owned<T>::ROWS], delta[Owned<T>::ROWS];
+    sum_products(delta, y, g_y, shape, b, h, t0);
+#pragma unroll
+    for (int slot = 0; slot < Owned<T>::ROWS; slot++) {
+        const int t = t0 + Owned<T>::row(slot);
+        log_total[slot] = t < shape.t ? log_totals[bh * shape.t + t] : infinity<W>();
+        if (drop.below) delta[slot] /= W(drop.scale);  // as p is without that factor
+        if (t < shape.t && threadIdx.x % Owned<T>::LANES == 0) deltas[bh * shape.t + t] = delta[slot];
+    }
     W sum_q[CHUNKS][32] = {};
     for (int s0 = 0; s0 < shape.s; s0 += TILE) {
-        __syncthreads();
-        load_keys(tiles, k, v, shape, bh, s0);
-        score_gradients(tiles, mask, shape, bh, t0, s0, scale, drop);
+        if (s0) __syncthreads();  // the last iteration has used its tiles
+        tiles.load_keys(k, v, shape, bh, s0);
+        const unsigned allowed = allowed_bits(mask, shape, b, h, warp_t, s0), groups = groups_of_keys<T>(allowed);
+        const unsigned kept = kept_bits(drop, shape, bh, warp_t, s0);
+        wait_for_tiles<T>();
+        Weights<T> p, g_scores;
+        score_gradients(p, g_scores, tiles, log_total, delta, allowed, kept, groups, false, scale, drop);
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; chunk++)
-            multiply<false, false, TILE>(sum_q[chunk], tiles.g_scores, P_LD, tiles.k + chunk * TILE, LD);
+            multiply_weights(sum_q[chunk], g_scores, tiles.g_scores, tiles.k + chunk * TILE, tiles.LD, groups);
     }
-    store_tile<T>(at(g_q, shape.g_q, b, h, t0), shape.g_q.row, shape.t - t0, shape.k_width, sum_q,
-                  [](int) { return W(1); });
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; chunk++)
+        store_tile<T>(at(g_q, shape.g_q, b, h, t0) + chunk * TILE, shape.g_q.row, shape.t - t0,
+                      shape.k_width - chunk * TILE, sum_q[chunk], [](int) { return W(1); });
 }

@@ -464,7 +464,7 @@ class Cuda(GpuBackend):
         log_total = cupy.empty((b * h, t), WIDE[kind])
         mask, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y)
         self._launch(
-            f"attention<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
+            f"attention<{kind}, {_one_tile(kind, t, k.shape[2])}, {head}>", (b * h, -(-t // TILE)), (128,),
             q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), self._drop_of(keep),
             shared=cuda_source.attention_shared_bytes(kind, head, backward=False),
         )  # fmt: skip
@@ -485,18 +485,20 @@ class Cuda(GpuBackend):
         gradients = gradients_of_heads(cupy, [a.shape for a in (q, k, v)], q.dtype, places)
         g_q, g_k, g_v = gradients
         _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
-        inputs = (q, k, v, mask, y if s > TILE else None, g_y, log_total)  # one tile has its own sum in place of y
+        inputs = (q, k, v, mask, g_y, log_total)
         settings = (shape, WIDE[kind].type(scale), self._drop_of(keep))
-        shared = cuda_source.attention_shared_bytes(kind, head, backward=True)
-        self._launch(
-            f"attention_backward<{kind}, {head}>", (b * h, -(-s // TILE)), (128,),
-            *inputs, *gradients, *settings, shared=shared,
-        )  # fmt: skip
-        if s > TILE:
+        delta, one_tile = None, _one_tile(kind, t, s)
+        if s > TILE:  # keys in one tile have their own sum in its place
+            delta = cupy.empty_like(log_total)
             self._launch(
                 f"attention_backward_queries<{kind}, {head}>", (b * h, -(-t // TILE)), (128,),
-                *inputs, g_q, *settings, shared=shared,
+                *inputs, delta, y, g_q, *settings, shared=cuda_source.attention_shared_bytes(kind, head, backward=True),
             )  # fmt: skip
+        self._launch(
+            f"attention_backward<{kind}, {one_tile}, {head}>", (b * h, -(-s // TILE)), (128,),
+            *inputs, delta, *gradients, *settings,
+            shared=cuda_source.attention_shared_bytes(kind, head, backward=True, one_tile=one_tile),
+        )  # fmt: skip
         return tuple([g.reshape(*leading, *g.shape[2:]) if g.shape[:2] != leading else g for g in gradients])
 
     def attention_kernel(self, q: Array, k: Array, v: Array) -> tuple[str | None, int]:
@@ -777,6 +779,11 @@ def _as_heads(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, tuple[
         return a if a.shape[:-2] == full else cupy.broadcast_to(a, (*full, *a.shape[-2:]))
 
     return shaped(q), shaped(k), shaped(v), leading
+
+
+def _one_tile(kind: str, t: int, s: int) -> str:
+    """The template argument ONE_TILE of attention.cu."""
+    return "true" if kind == "bf16" and max(t, s) <= TILE else "false"
 
 
 def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Array) -> tuple[Array | None, Any]:

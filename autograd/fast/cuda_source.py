@@ -33,7 +33,9 @@ def names(kind: str) -> list[str]:
         listed += [f"layer_norm<{kind}, {groups}>", f"layer_norm_backward<{kind}, {groups}>"]
     for head in HEADS:
         if (kind, head) != ("double", 128):  # its tiles do not fit the shared memory of any GPU
-            listed += [f"{name}<{kind}, {head}>" for name in ("attention", *ATTENTION_BACKWARD)]
+            for one_tile in ("false", "true")[: 1 + (kind == "bf16")]:
+                listed += [f"attention<{kind}, {one_tile}, {head}>", f"attention_backward<{kind}, {one_tile}, {head}>"]
+            listed.append(f"attention_backward_queries<{kind}, {head}>")
     return [
         "order_rows",
         *listed,
@@ -48,14 +50,11 @@ def usual_names(kind: str) -> list[str]:
     return sorted([name for name in names(kind) if not name.endswith(rare)], key=lambda name: "attention" not in name)
 
 
-ATTENTION_BACKWARD = ("attention_backward", "attention_backward_queries")
-
-
-def attention_shared_bytes(kind: str, head: int, backward: bool) -> int:
+def attention_shared_bytes(kind: str, head: int, backward: bool, one_tile: str = "false") -> int:
     """Shared memory of a block of the attention kernels, which is laid out in attention.cu."""
-    size, wide = {"bf16": (2, 4), "float": (4, 4), "double": (8, 8)}[kind]
+    size = {"bf16": 2, "float": 4, "double": 8}[kind]
     padding = 8 if size == 2 else 1
-    tile, p_tile = TILE * (head + padding) * size, TILE * (TILE + padding) * size
+    tile, weights = TILE * (head + padding) * size, TILE * (TILE + padding) * size
     if backward:
-        return 2 * TILE * wide + 4 * TILE * 4 + 4 * tile + 2 * p_tile
-    return TILE * (TILE + 1) * wide + 3 * TILE * wide + 3 * tile + p_tile
+        return 4 * tile + (0 if one_tile == "true" else 2 * weights)
+    return 3 * tile + (0 if kind == "bf16" else weights)

@@ -55,6 +55,7 @@ struct Fiber {
     uint3 thread;
     int index;
     bool started = false, done = true;
+    std::vector<std::pair<void*, Sixteen>> copies;  // that have not arrived
     std::vector<unsigned char> stack = std::vector<unsigned char>(128 * 1024);
 };
 
@@ -190,6 +191,31 @@ template <class W> inline W __shfl_up_sync(unsigned, W x, unsigned by, int = 32)
     return emulated_shuffle(x, [by](int lane) { return lane < int(by) ? lane : lane - int(by); });
 }
 
+template <class W> inline W __shfl_sync(unsigned, W x, int from, int = 32) {
+    return emulated_shuffle(x, [from](int) { return from; });
+}
+inline unsigned __ballot_sync(unsigned, bool bit) {
+    emulator::Warp& warp = emulator::my_warp();
+    warp.number[emulator::current->index % 32] = bit;
+    emulator::wait_for_warp();
+    unsigned bits = 0;
+    for (int lane = 0; lane < 32; lane++) bits |= unsigned(warp.number[lane]) << lane;
+    emulator::wait_for_warp();
+    return bits;
+}
+
+// cp.async: 16 bytes, the last of which may be zeros, arrive when the thread waits for them.
+inline void emulated_copy(void* to, const void* from, int bytes) {
+    emulator::Sixteen copied = {};
+    if ((size_t)to % 16 || (size_t)from % 16) emulator::fault = "cp.async that is not at a multiple of 16 bytes";
+    else std::memcpy(&copied, from, bytes);
+    emulator::current->copies.push_back({to, copied});
+}
+inline void emulated_wait() {
+    for (const auto& copy : emulator::current->copies) std::memcpy(copy.first, &copy.second, 16);
+    emulator::current->copies.clear();
+}
+
 // ldmatrix.x4: each lane has the address of a row of one of four 8 × 8 matrices, and gets two elements of each.
 inline void emulated_ldmatrix(unsigned (&x)[4], const void* from, bool transposed) {
     emulator::Warp& warp = emulator::my_warp();
@@ -207,10 +233,10 @@ inline void emulated_ldmatrix(unsigned (&x)[4], const void* from, bool transpose
 }
 
 // mma.sync.m16n8k16 for bf16: each lane holds parts of a [16 × 16], b [16 × 8] and d [16 × 8].
-inline void emulated_mma(float* d, const unsigned (&a)[4], const unsigned (&&b)[2]) {
+inline void emulated_mma(float* d, const unsigned* a, const unsigned (&&b)[2]) {
     emulator::Warp& warp = emulator::my_warp();
     const int lane = emulator::current->index % 32;
-    std::memcpy(warp.a[lane], a, sizeof a);
+    std::memcpy(warp.a[lane], a, sizeof warp.a[lane]);
     std::memcpy(warp.b[lane], b, sizeof b);
     emulator::wait_for_warp();
     const auto number = [](unsigned word, int half) {

@@ -102,7 +102,7 @@ def test_bfloat16_follows_float32(gpu: Any) -> None:
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-2)
     assert all(weights.dtype == np.float32 for weights in ours[2].values())
     assert ours[0][-1] < ours[0][0]
-    assert "attention<bf16, 64>" in gpu.launched
+    assert "attention<bf16, true, 64>" in gpu.launched
 
 
 def test_two_runs_are_identical_to_the_bit(gpu: Any) -> None:
@@ -202,7 +202,7 @@ def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int, changes: dic
     for search, theirs in zip(searches, expected, strict=True):
         assert_same_hypotheses(search(), theirs, 1e-9)
     used = {*gpu.launched}
-    assert {"top_tokens<double>", "attention<double, 64>", "embedding<double>"} <= used
+    assert {"top_tokens<double>", "attention<double, false, 64>", "embedding<double>"} <= used
 
 
 @some_models
@@ -243,7 +243,7 @@ def test_decoding_in_float32_and_bfloat16_follows_float64(gpu: Any) -> None:
         assert np.abs(error).max() < tolerance * np.abs(exact.logits).max()
         (best, *_) = beam_search(model, source, BeamSearchConfig(max_extra_length=4))
         assert np.isfinite(best[0].score)
-    assert "attention<bf16, 64>" in gpu.launched
+    assert "attention<bf16, true, 64>" in gpu.launched
     assert "top_tokens<bf16>" not in gpu.launched
 
 
@@ -285,7 +285,7 @@ def test_a_decoder_follows_its_model_to_the_device(gpu: Any) -> None:
     expected = beam_search(decoder, source, config)
     model.to("cuda")
     assert_same_hypotheses(beam_search(decoder, source, config), expected, 1e-9)
-    assert "attention<double, 64>" in gpu.launched
+    assert "attention<double, false, 64>" in gpu.launched
 
 
 # ---- Gradients ---------------------------------------------------------------------------------------------------
