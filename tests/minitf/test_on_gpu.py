@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from additions.decoding.attention import attention_weights
 from additions.decoding.sampling import SamplingConfig, sample
 from autograd import Tensor, fast, random
 from autograd.fast.reduced import in_precision_of
-from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
+from minitf.config import PRESETS, OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
 from minitf.decoding.greedy import greedy_search, score_targets
@@ -26,8 +25,6 @@ from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device
 from minitf.training.optim import Adam, batch_loss
-from tests.cases import all_cases
-from tests.cases.checks import Case, check_case
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
@@ -288,42 +285,7 @@ def test_a_decoder_follows_its_model_to_the_device(gpu: Any) -> None:
     assert "attention<double, false, 64>" in gpu.launched
 
 
-# ---- Gradients ---------------------------------------------------------------------------------------------------
-
-
-NETWORK = {"Linear", "Embedding", "LayerNorm", "Dropout", "DropoutAddLayerNorm", "CrossEntropy", "Relu"}
-GROUPS = ("Attention", "Attention with any mask", "Network", "Rest")
-
-
-def group_of(case: Case) -> str:
-    """Drawn in many sizes, attention takes ten times as long as in one; `test_cuda.py` has each size and mask."""
-    if case.op == "ScaledDotProductAttention":
-        return GROUPS[1] if case.name in ("no mask", "a mask, with rows that see nothing") else GROUPS[0]
-    return "Network" if case.op in NETWORK else "Rest"
-
-
-@parametrize_some("group", GROUPS)
-def test_gradient_checks(gpu: Any, group: str) -> None:
-    cases = [case for case in all_cases() if group_of(case) == group]
-    assert len(cases) > 1
-    failures = []
-    for case in cases:
-        try:
-            check_case(case, np.random.default_rng([0, 0]), "cuda")
-        except Exception as error:
-            failures.append(f"{case}: {type(error).__name__}: {error}"[:300])
-    assert not failures, "\n".join(failures)
-
-
 # ---- What a user can get wrong -----------------------------------------------------------------------------------
-
-
-def test_precisions_of_gpus_are_refused_on_a_cpu() -> None:
-    for make in (RunConfig, lambda **given: TranslateConfig(run=Path("x"), **given)):
-        with pytest.raises(UserError, match="precision=bf16 requires a GPU"):
-            make(precision="bf16")
-    assert RunConfig(precision="bf16", device="cuda").dtype == "float32"
-    assert RunConfig(precision="tf32", devices="2").on_gpu
 
 
 @pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")

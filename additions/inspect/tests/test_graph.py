@@ -6,7 +6,7 @@ import pytest
 import autograd as ag
 from additions.inspect import graph
 from additions.inspect.graph import COLOURS, kind_of
-from autograd import Op, Tensor, checkpoint
+from autograd import Op, Tensor
 from tests.helpers.leaves import random_leaf
 
 
@@ -73,17 +73,6 @@ def test_after_a_backward_pass_nodes_are_freed():
     assert [node.freed for node in made.nodes] == [False, True, True]
     assert made.saved_bytes == 0
     assert made.nodes[1].lines[-1].startswith("freed · ")
-
-
-def test_a_checkpoint_saves_nothing_in_the_graph():
-    x = random_leaf(4)
-    assert graph(ag.exp(ag.exp(x))).saved_bytes == 64
-    assert graph(checkpoint(lambda x: ag.exp(ag.exp(x)), x)).saved_bytes == 0
-
-
-def test_a_graph_shows_its_sizes():
-    x = random_leaf(4)
-    assert repr(graph(ag.exp(ag.exp(x)))) == "Graph(2 ops, 1 leaves, 2 edges, 64 bytes kept for the backward pass)"
 
 
 def test_a_tensor_without_graph_is_an_error():

@@ -236,4 +236,4 @@ def test_the_tools_leave_no_cycle_behind():
         with memory(model) as m, profile(model) as p, anomaly_mode():
             ag.sum(model(source, source)).backward()
         del m, p
-        assert not [x for x in gc.get_objects() if type(x).__module__.startswith("autograd.inspect")]
+        assert not [x for x in gc.get_objects() if str(type(x).__module__).startswith("autograd.inspect")]

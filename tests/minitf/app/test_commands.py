@@ -17,7 +17,7 @@ from minitf.system.process import run_command, shell_command
 from tests.helpers.marks import parametrize_some
 
 ROOT = Path(__file__).parents[3]
-HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "matplotlib", "num2words"}
+HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm", "numba"}
 
 
 def test_help_lists_every_command(capsys):

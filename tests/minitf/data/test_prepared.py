@@ -13,7 +13,6 @@ import pytest
 
 from minitf.data import prepared
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 
 SOURCES = ["a b c", "", "d", "a a a a a a a", "e f", "b", "\u2028", "c\u2028c", "a a a a a a"]
@@ -87,17 +86,6 @@ def test_max_length_counts_the_end_token(room, max_length, pairs):
     assert len(corpus) == pairs
     assert len(corpus) + corpus.dropped_empty + corpus.dropped_long == len(SOURCES)
     assert max(corpus.source.lengths.max(), corpus.target.lengths.max()) + 1 <= max_length
-
-
-def test_ids_are_those_of_the_vocabulary(room, tmp_path):
-    words = [f"{a}{b}" for a in "abcdefghij" for b in "xyzäöü"]
-    sources = [" ".join(words[i % 60 : i % 60 + 1 + i % 7]) for i in range(500)]
-    targets = [line.upper() for line in reversed(sources)]
-    room.write(sources, targets)
-    vocabulary = Vocabulary.train([*sources, *targets], 320, tmp_path / "model")
-    corpus = room.prepare(vocabulary, max_length=100)
-    pairs = zip(vocabulary.encode(sources), vocabulary.encode(targets), strict=True)
-    assert content(corpus) == list(pairs)
 
 
 def test_chunks_join_without_a_seam(room, monkeypatch):
@@ -180,30 +168,6 @@ def test_whatever_the_ids_depend_on_makes_it_stale(room, change, options):
     assert second.fingerprint != first.fingerprint
     assert content(first) == before  # a run that still has the old files open keeps them
     assert len(room.files()) == len(old_files)  # and the folder does not
-
-
-@pytest.mark.parametrize("part", ["source ids", "source offsets", "target ids", "target offsets"])
-@pytest.mark.parametrize("harm", ["cut", "removed"])
-def test_a_broken_preparation_is_noticed_and_remade(room, part, harm):
-    whole = content(room.prepare())
-    side, kind = part.split()
-    (path,) = room.folder.glob(f"{side}-*.{kind}")
-    if harm == "cut":
-        os.truncate(path, path.stat().st_size - 1)
-    else:
-        path.unlink()
-    with pytest.raises(UserError, match=path.name):
-        room.load()
-    assert content(room.prepare()) == whole
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 99}', "\ufeff"])
-def test_a_broken_description_is_noticed_and_remade(room, text):
-    whole = content(room.prepare())
-    (room.folder / "prepared.json").write_text(text)
-    with pytest.raises(UserError, match=r"prepared\.json .*prepare the corpus again"):
-        room.load()
-    assert content(room.prepare()) == whole
 
 
 def test_a_description_that_was_changed_is_remade(room):

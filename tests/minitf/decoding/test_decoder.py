@@ -116,24 +116,6 @@ def test_decoding_keeps_no_graph_and_leaves_recording_on(activation):
     assert (model.model.source_embedding.weight * 1).requires_grad
 
 
-def test_the_source_is_kept_once_for_all_beams():
-    """Its keys and values are the larger part of the memory of a search."""
-    state = decoder_with().start_decoding(sources(4, 6))
-    before = list(state.memory_keys)
-    state.reorder(np.array([0, 0, 0, 1, 1, 1]))
-    assert all(one is other for one, other in zip(state.memory_keys, before, strict=True))
-    assert before[0].shape == (2, 2, 6, 4)
-    state.reorder(np.array([3, 4]))
-    (keys, values), mask = state.caches[0].source, state.mask_of_source
-    assert keys.shape == values.shape == (1, 2, 6, 4)
-    assert mask.shape == (1, 1, 1, 6)
-
-
-def test_a_source_without_padding_has_no_mask():
-    state = decoder_with().start_decoding(sources(5, 5))
-    assert state.mask_of_source is None
-
-
 def test_decoding_beyond_the_learned_positions_is_refused():
     model = decoder_with(positions="learned", max_positions=5)
     state = model.start_decoding(sources(4))

@@ -126,15 +126,6 @@ def test_one_beam_is_greedy_search(dtype):
         )
 
 
-def test_greedy_search_takes_the_most_probable_token_until_the_end_token():
-    model = ScriptedModel([{4: 0.6, EOS: 0.4}, {5: 0.3, 6: 0.5, EOS: 0.2}, {4: 0.1, EOS: 0.9}])
-    (hypothesis,) = greedy_search(model, np.array([[5, EOS]]), BeamSearchConfig(beam=1, alpha=0.6))
-    assert hypothesis.tokens == (4, 6)
-    assert hypothesis.finished
-    assert hypothesis.log_probability == pytest.approx(math.log(0.6 * 0.5 * 0.9), rel=1e-12)
-    assert hypothesis.score == pytest.approx(math.log(0.6 * 0.5 * 0.9) / (8 / 6) ** 0.6, rel=1e-12)
-
-
 def test_one_beam_ends_at_its_first_end_token_though_a_longer_output_would_score_better():
     # EOS is the best first token; going on would end with a far better score under so strong a penalty.
     model = ScriptedModel([{EOS: 0.5, 4: 0.4, 5: 0.1}, {EOS: 1.0}])

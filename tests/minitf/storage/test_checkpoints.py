@@ -10,7 +10,6 @@ from minitf.storage.checkpoints import (
     Checkpoints,
     DamagedCheckpointError,
     average,
-    load,
     load_latest,
     save,
     with_prefix,
@@ -46,17 +45,6 @@ def no_warning(message):
 
 
 # ---- Kept ----
-
-
-def test_saved_and_loaded(tmp_path):
-    store = filled(tmp_path / "a" / "checkpoints", [5, 10])
-    assert store.path(5).name == "step-00000005.safetensors"
-    arrays, state = load(Checkpoints(store.folder).path(5))
-    assert state == {"step": 5}
-    assert {name: array.tobytes() for name, array in arrays.items()} == {
-        name: array.tobytes() for name, array in arrays_of(5).items()
-    }
-    assert set(load(store.path(5), "model.")[0]) == {"weight", "bias"}
 
 
 def test_the_last_are_kept_by_number_and_not_by_name_or_time(tmp_path):

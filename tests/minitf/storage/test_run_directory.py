@@ -87,12 +87,6 @@ def test_parts_of_a_run_are_refused(tmp_path):
     assert not (tmp_path / "config.json").exists()
 
 
-def test_a_folder_with_other_files_can_be_used(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with LockedRun.create(tmp_path, CONFIG):
-        assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
 @pytest.mark.parametrize("act", [RunDirectory.open, lambda path: LockedRun.resume(path, CONFIG)])
 def test_a_folder_without_a_run_is_refused(tmp_path, act):
     with pytest.raises(UserError, match=r"contains no run: config\.json is missing"):
@@ -209,16 +203,11 @@ def test_a_key_that_is_missing_has_its_default(tmp_path):
             {"akumulate": 5},
             "unknown key 'akumulate'; did you mean accumulate?; the valid keys are preset, output, seed",
         ),
-        ({"zzz": 5}, "unknown key 'zzz'; the valid keys are preset, output"),
         ({"model": {"layer": 5}}, "unknown key 'layer' in model; did you mean layers?; the valid keys are vocab_size"),
         ({"model": 5}, "model is 5, not an object of names and values"),
         ({"model": {"layers": "6"}}, "layers='6'; choose a whole number >= 1"),
-        ({"max_steps": 5.5}, "max_steps=5.5; choose a whole number >= 1"),
-        ({"train": ["a"]}, "train="),
-        ({"train": ["a", "b", "c"]}, "train="),
         ({"train": "ab"}, "train='ab'; choose two paths, or none"),
         ({"output": None}, "output=none; choose a path"),
-        ({"output": 3}, "output=3; choose a path"),
         ({"optimizer": None}, "optimizer is none, not an object of names and values"),
     ],
 )
@@ -228,8 +217,3 @@ def test_a_wrong_file_is_refused(tmp_path, change, message):
     with pytest.raises(UserError) as caught:
         load_config(path)
     assert str(caught.value).startswith(f"{path}: {message}")
-
-
-def test_an_absent_file_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*c.json: No such file or directory; check the path"):
-        load_config(tmp_path / "c.json")

@@ -1,14 +1,10 @@
 """What a run records of the software and the machine, and how differences are told."""
 
-import platform
-
-import numpy as np
 import pytest
 
 from autograd.fast.table import Kernels
 from minitf.errors import UserError
 from minitf.system.environment import (
-    VERSION,
     announced_rank,
     announced_size,
     available_bytes,
@@ -25,15 +21,6 @@ def test_numba_is_recorded_where_it_computes(monkeypatch):
     numba = pytest.importorskip("numba", reason="needs Numba")
     monkeypatch.setattr(Kernels, "kernels", "numba")
     assert environment_facts()["numba"] == numba.__version__
-
-
-def test_facts():
-    facts = environment_facts()
-    assert facts["python"].endswith(platform.python_version())
-    assert facts["numpy"] == np.__version__
-    assert facts["minitf"] == VERSION
-    assert facts["blas"] != "unknown unknown"
-    assert all(isinstance(value, str) and value for value in facts.values())
 
 
 def test_changes_are_told():

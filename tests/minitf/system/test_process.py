@@ -115,11 +115,6 @@ raise SystemExit(stop.exit_status)
     assert done.returncode == 143
 
 
-def test_say_goes_to_standard_error(capsys):
-    say("ü")
-    assert capsys.readouterr() == ("", "ü\n")
-
-
 def test_control_characters_are_spelled_out(capsys):
     say("a\x1b]0;title\x07\x9b31m\tb\nc\x00")
     assert capsys.readouterr().err == "a\\x1b]0;title\\x07\\x9b31m\tb\nc\\x00\n"

@@ -12,25 +12,12 @@ from pathlib import Path
 import pytest
 
 from minitf.errors import UserError
-from minitf.system import files
 from minitf.system.files import atomic_write, locked, new_folder, remove_leftovers
 from tests.helpers.patching import record_flushes
-
-SYSTEM = Path(files.__file__).parent
 
 
 def names(folder):
     return sorted(os.listdir(folder))
-
-
-def test_the_file_appears_only_at_the_end(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"old")
-    with atomic_write(path) as file:
-        file.write(b"new")
-        assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), KeyboardInterrupt(), ZeroDivisionError()])

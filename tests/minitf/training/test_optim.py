@@ -12,7 +12,7 @@ from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.training.optim import Adam, batch_loss, compute_gradients, learning_rate
+from minitf.training.optim import Adam, batch_loss, learning_rate
 
 PAPER = OptimizerConfig()
 
@@ -32,21 +32,6 @@ def test_the_loss_of_a_batch(run):
     uniform = -log_p.mean(-1)[real].sum()
     assert nll.item() == same.item() == plain.item() == pytest.approx(expected, rel=1e-5)
     assert smooth.item() == pytest.approx(0.9 * expected + 0.1 * uniform, rel=1e-5)
-
-
-def test_loss_and_gradients_of_a_batch(run):
-    run.model.eval()  # no dropout: twice the same
-    batch = run.data.train.batch(0, 0)
-    losses = compute_gradients(run.model, batch, 0.1)
-    gradients = [parameter.grad.numpy().copy() for parameter in run.model.parameters()]
-    smooth, nll = batch_loss(run.model, batch, 0.1)
-    for parameter in run.model.parameters():
-        parameter.grad = None
-    smooth.backward()
-    assert losses == (smooth.item(), nll.item())
-    assert losses[0] != losses[1]
-    for mine, parameter in zip(gradients, run.model.parameters(), strict=True):
-        np.testing.assert_array_equal(mine, parameter.grad.numpy())
 
 
 # ---- The schedule (section 5.3) ----

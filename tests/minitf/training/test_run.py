@@ -8,7 +8,7 @@ import pytest
 from minitf.errors import UserError
 from minitf.run.start import restore
 from minitf.storage.run_directory import read_log
-from minitf.training.run import TrainingError, advice, save
+from minitf.training.run import TrainingError, save
 from minitf.training.state import TrainState
 from tests.helpers.jobs import python
 from tests.helpers.runs import FLAGS, write_corpus
@@ -76,13 +76,6 @@ def test_a_checkpoint_without_sound_numbers_is_not_written(run, value, part):
     with pytest.raises(TrainingError, match=f"after step 4, .*{name} is not finite; there is no checkpoint"):
         save(run)
     assert run.checkpoints.steps() == []
-
-
-def test_advice_names_the_last_checkpoint(run):
-    run.state.step = 4
-    save(run)
-    text = advice(run.config, run.directory, run.checkpoints)
-    assert f"the last checkpoint is {run.checkpoints.path(4)}; start again with a smaller" in text
 
 
 @pytest.mark.heavy

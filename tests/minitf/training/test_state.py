@@ -68,13 +68,6 @@ def test_perplexity():
     assert math.isnan(perplexity(math.nan))
 
 
-def test_counting_an_update():
-    state = TrainState(target_tokens=5)
-    state.add_update(an_interval())
-    assert state.target_tokens == 5 + 12
-    assert state.interval.slots == 28
-
-
 def full_state():
     """A state in which nothing has its default."""
     state = TrainState(

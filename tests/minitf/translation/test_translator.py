@@ -19,7 +19,6 @@ from minitf.data.text import normalise
 from minitf.decoding.lines import Translation, batches_by_length, joined, split_long
 from minitf.decoding.search import BeamSearchConfig
 from minitf.errors import UserError
-from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
@@ -358,14 +357,6 @@ def test_fewer_checkpoints_than_asked_for_are_averaged_and_said_so(make_run, war
     assert "has 2 checkpoints, not 4" in warnings_heard[0]
     for name, weight in loaded_weights(asked).items():
         np.testing.assert_array_equal(weight, loaded_weights(by_default)[name])
-
-
-def test_the_model_computes_in_the_numbers_asked_for_and_without_dropout(tiny_run):
-    assert {weight.dtype for weight in loaded_weights(load(tiny_run)).values()} == {np.dtype(np.float32)}
-    translator = load(tiny_run, dtype="float64")
-    assert {weight.dtype for weight in loaded_weights(translator).values()} == {np.dtype(np.float64)}
-    assert not translator.model.training
-    assert isinstance(translator.model, Transformer)
 
 
 def test_settings_come_from_the_run(make_run):
