@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import cupy
@@ -580,7 +581,7 @@ class Cuda(GpuBackend):
         some = [update for update in updates if update[0].size]
         arrays = [a for update in some for a in update if a is not None]
         kind = _kind(*[a for update in some for a in update[:4]]) if some else None
-        if kind not in ("float", "double") or not all(a.flags.c_contiguous for a in arrays):
+        if kind not in ("float", "double") or not all(map(_is_contiguous, arrays)):
             adam_parts_(some, **settings)
             return
         complements = [1 - settings[name] for name in ("beta1", "beta2")]
@@ -594,10 +595,14 @@ class Cuda(GpuBackend):
 
         updates: parameter, gradient, m, v and bf16 copy of each, from the left as far as a kernel reads them
         """
-        rows = np.zeros((len(updates), 7), np.int64)
-        for row, update in zip(rows, updates, strict=True):
-            row[: len(update)] = [0 if a is None else a.data.ptr for a in update]
-            row[6] = update[0].size  # type: ignore[union-attr]
+        pad = [0] * (6 - len(updates[0]))
+        rows = np.array(
+            [
+                [*[0 if a is None else a.data.ptr for a in update], *pad, update[0].size]  # type: ignore[union-attr]
+                for update in updates
+            ],
+            np.int64,
+        )
         rows[:, 5] = np.cumsum(-(-rows[:, 6] // per_block))
         key = rows.tobytes()  # of graphs, steps have the same addresses again and again
         if key not in self._lists:
@@ -727,8 +732,11 @@ def _widened(*arrays: Array | None) -> list[Array]:
     return [a.astype(np.float32) if a is not None and a.dtype == BFLOAT16 else a for a in arrays]
 
 
+_is_contiguous = attrgetter("_c_contiguous")  # CuPy's `flags` takes 0.5 µs: 0.7 ms of a step, while the GPU waits
+
+
 def _contiguous(a: Array) -> Array:
-    return a if a.flags.c_contiguous else cupy.ascontiguousarray(a)
+    return a if _is_contiguous(a) else cupy.ascontiguousarray(a)
 
 
 def _indices(a: Array) -> Array:

@@ -65,6 +65,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801
     itemsize = property(lambda self: self._array.itemsize)
     strides = property(lambda self: self._array.strides)
     flags = property(lambda self: self._array.flags)
+    _c_contiguous = property(lambda self: self._array.flags.c_contiguous)
     real = property(lambda self: _wrapped(self._array.real, self))
     imag = property(lambda self: _wrapped(self._array.imag, self))
     T = property(lambda self: _wrapped(self._array.T, self))
