@@ -133,9 +133,9 @@ def step(*flags: str, **settings: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "most"),
     [
-        ((), 340),
-        (("--graphs",), 4),
-        (("--graphs", "--processes"), 22),
+        ((), 318),
+        (("--graphs",), 6),
+        (("--graphs", "--processes"), 24),
     ],
     ids=["eager", "graph", "processes"],
 )
