@@ -88,6 +88,7 @@ class Cuda(GpuBackend):
         self._one = {np.dtype(t): np.ones(1, t) for t in (np.float32, np.float64)}  # factors that cuBLAS reads
         self._zero = {t: np.zeros(1, t) for t in self._one}
         self._shared_limit = self.device.attributes["MaxSharedMemoryPerBlockOptin"]
+        self._multiprocessors = self.device.attributes["MultiProcessorCount"]
         with self.device:
             self._done = cupy.zeros(4096, np.uint32)  # where blocks of a launch count those that have ended
             self._lt = self._products() if cublaslt is not None else None
@@ -225,18 +226,16 @@ class Cuda(GpuBackend):
             total = wide_x if residual is None else rest[0] + nn.dropped(cupy, wide_x, keep)
             y = nn.LayerNorm.forward(cupy, total, weight, bias, eps=eps).astype(x.dtype, copy=False)
             return y, *nn.normalised(cupy, total, eps)
-        x, (rows, width), wide = _contiguous(x), x.shape, WIDE[kind]
-        y, normalised, inverse_std = (
-            cupy.empty(x.shape, x.dtype),
-            cupy.empty(x.shape, x.dtype),
-            cupy.empty((rows, 1), wide),
-        )
+        (rows, width), wide, x = x.shape, WIDE[kind], _rows(x)
+        y, normalised, inverse_std = cupy.empty_like(x), cupy.empty_like(x), cupy.empty((rows, 1), wide)
+        blocks = min(6 * self._multiprocessors, -(-rows // 4))  # those that run at once, which read parameters once
         self._launch(
-            f"layer_norm<{kind}, {groups}>", (-(-rows // 4),), (32, 4),
-            x, None if residual is None else _contiguous(residual), _contiguous(weight), _contiguous(bias), y,
-            normalised, inverse_std, np.int64(rows), np.int32(width), wide.type(eps), self._drop_of(keep),
+            f"layer_norm<{kind}, {groups}>", (blocks,), (32, 4),
+            x, None if residual is None else _rows(residual), _contiguous(weight), _contiguous(bias), y, normalised,
+            inverse_std, np.int64(rows), np.int32(width), np.int32(x.shape[1]), wide.type(eps), self._drop_of(keep),
+            shared=2 * groups * 32 * GROUP * wide.itemsize,
         )  # fmt: skip
-        return y, normalised, inverse_std
+        return _columns(y, width), _columns(normalised, width), inverse_std
 
     def dropout_add_layer_norm_backward(
         self, g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
@@ -244,21 +243,21 @@ class Cuda(GpuBackend):
         kind, (rows, width) = KINDS[g_y.dtype], normalised.shape  # of g_y, too, or [..., D], as the results then are
         groups = _norm_groups(kind, width, weight, inverse_std)
         assert groups is not None  # the forward pass asks, and saves what fits: see `takes`
-        g_z = cupy.empty(g_y.shape, g_y.dtype)
-        g_x = cupy.empty(g_y.shape, g_y.dtype) if keep is not None and keep.drop_below else g_z
-        # as many as registers allow: of narrow rows, with 146 a thread, two blocks fit a multiprocessor
-        warps = 4 if WIDE[kind].itemsize == 8 else 6 if groups == 1 else 8
+        g_y, normalised = _rows(g_y), _rows(normalised)
+        g_z = cupy.empty_like(g_y)
+        g_x = cupy.empty_like(g_y) if keep is not None and keep.drop_below else g_z
+        warps = 4 if kind == "double" else 8  # as many as registers allow
         blocks = min(cuda_source.NORM_BLOCKS, -(-rows // warps))
-        partial = cupy.empty((blocks, 2 * width), WIDE[kind])
+        partial = cupy.empty((blocks, 2, groups * 32 * GROUP), WIDE[kind])
         g_weight, g_bias = cupy.empty(width, WIDE[kind]), cupy.empty(width, WIDE[kind])
         held = 1 if kind == "double" else groups  # groups of columns that a block sums
         self._launch(
             f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
-            _contiguous(g_y), _contiguous(normalised), inverse_std, _contiguous(weight), g_z, g_x, partial,
-            self._done, g_weight, g_bias, np.int64(rows), np.int32(width), self._drop_of(keep),
-            shared=2 * held * 32 * GROUP * WIDE[kind].itemsize,
+            g_y, normalised, inverse_std, _contiguous(weight), g_z, g_x, partial, self._done, g_weight, g_bias,
+            np.int64(rows), np.int32(width), np.int32(g_y.shape[1]), self._drop_of(keep),
+            shared=(groups + warps) * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
-        return g_x, g_z, g_weight, g_bias
+        return _columns(g_x, width), _columns(g_z, width), g_weight, g_bias
 
     # ---- Embedding ----
 
@@ -737,6 +736,21 @@ _is_contiguous = attrgetter("_c_contiguous")  # CuPy's `flags` takes 0.5 µs: 0.
 
 def _contiguous(a: Array) -> Array:
     return a if _is_contiguous(a) else cupy.ascontiguousarray(a)
+
+
+def _rows(a: Array) -> Array:
+    """Return a contiguous matrix whose rows begin at multiples of 16 bytes, with zeros at their ends if need be."""
+    rows, width = a.shape
+    padded = -(-width * a.itemsize // 16) * 16 // a.itemsize
+    if padded == width and a.flags.c_contiguous and a.data.ptr % 16 == 0:
+        return a
+    whole = cupy.zeros((rows, padded), a.dtype)
+    whole[:, :width] = a
+    return whole
+
+
+def _columns(a: Array, width: int) -> Array:
+    return a if a.shape[1] == width else a[:, :width]  # no view of all: the engine copies views
 
 
 def _indices(a: Array) -> Array:

@@ -48,7 +48,8 @@ __device__ inline double rounded_product(double a, double b) { return __dmul_rn(
 #else
 template <class W> __device__ inline W rounded_product(W a, W b) { volatile W product = a * b; return product; }
 #endif
-template <class W> __device__ inline W larger(W a, W b) { return a < b ? b : a; }
+__device__ inline float larger(float a, float b) { return fmaxf(a, b); }  // the number, if one is NaN
+__device__ inline double larger(double a, double b) { return fmax(a, b); }
 
 template <class W> __device__ inline W warp_sum(W x) {
     for (int step = 16; step; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
@@ -58,35 +59,58 @@ template <class W> __device__ inline W warp_sum(W x) {
 // ---- Groups of sixteen elements: as many as one call of the random generator has bits for ---------------------------
 
 const int GROUP = 16;
+template <class T> constexpr int VECTOR = 16 / sizeof(T);  // elements that one instruction loads
 
-template <class T> struct alignas(16) Group {
-    T at[GROUP];
+template <class T, int SIZE = GROUP> struct alignas(16) Group {
+    T at[SIZE];
+    __device__ Wide<T> wide(int i) const {  // of two bf16 in a word, each is one instruction away
+        const unsigned pair = ((const unsigned*)at)[i / 2];
+        return sizeof(T) > 2 ? Wide<T>(at[i]) : __uint_as_float(i % 2 ? pair & 0xffff0000 : pair << 16);
+    }
 };
 
-// The first `count` elements at `from`, then zeros.
-template <class T> __device__ inline Group<T> load_group(const T* from, i64 count) {
-    Group<T> group;
-    if (count >= GROUP && (u64)from % 16 == 0) {
-        const int words = sizeof(Group<T>) / 16;
+// 16 bytes at a time: what a copy of the structure would not be.
+template <class T, int SIZE> __device__ inline void copy_group(Group<T, SIZE>* to, const Group<T, SIZE>* from) {
 #pragma unroll
-        for (int i = 0; i < words; i++) ((uint4*)&group)[i] = ((const uint4*)from)[i];
+    for (int i = 0; i < SIZE / VECTOR<T>; i++) ((uint4*)to)[i] = ((const uint4*)from)[i];
+}
+
+// The first `count` elements at `from`, then zeros.
+template <int SIZE = GROUP, class T> __device__ inline Group<T, SIZE> load_group(const T* from, i64 count) {
+    Group<T, SIZE> group;
+    if (count >= SIZE && (u64)from % 16 == 0) {
+        copy_group(&group, (const Group<T, SIZE>*)from);
     } else {
 #pragma unroll
-        for (int i = 0; i < GROUP; i++) group.at[i] = i < count ? from[i] : T(0.0f);
+        for (int i = 0; i < SIZE; i++) group.at[i] = i < count ? from[i] : T(0.0f);
     }
     return group;
 }
 
-template <class T> __device__ inline void store_group(T* to, i64 count, const Group<T>& group) {
-    if (count >= GROUP && (u64)to % 16 == 0) {
-        const int words = sizeof(Group<T>) / 16;
-#pragma unroll
-        for (int i = 0; i < words; i++) ((uint4*)to)[i] = ((const uint4*)&group)[i];
+template <class T, int SIZE> __device__ inline void store_group(T* to, i64 count, const Group<T, SIZE>& group) {
+    if (count >= SIZE && (u64)to % 16 == 0) {
+        copy_group((Group<T, SIZE>*)to, &group);
     } else {
 #pragma unroll
-        for (int i = 0; i < GROUP; i++)
+        for (int i = 0; i < SIZE; i++)
             if (i < count) to[i] = group.at[i];
     }
+}
+
+// Numbers rounded to T, two by one instruction if that is bf16.
+template <class T, int SIZE> __device__ inline Group<T, SIZE> rounded(const Wide<T> (&x)[SIZE]) {
+    Group<T, SIZE> group;
+#pragma unroll
+    for (int i = 0; i < SIZE; i++) {
+#if __CUDA_ARCH__ >= 800
+        if (sizeof(T) == 2 && i % 2 == 0)
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
+                : "=r"(((unsigned*)&group)[i / 2]) : "f"(float(x[i + 1])), "f"(float(x[i])));
+        if (sizeof(T) == 2) continue;
+#endif
+        group.at[i] = T(x[i]);
+    }
+    return group;
 }
 
 // ---- Random numbers (autograd/random.py) -----------------------------------------------------------------------------
@@ -201,135 +225,209 @@ __global__ void relu_backward_sum(const T* g_y, const T* y, T* g_x, Wide<T>* par
 }
 
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------
-// A warp takes a row, a lane GROUPS groups of 16 of its columns, in registers.  Block: 32 lanes × some warps.
+// A warp takes a row, a lane GROUPS times 16 of its columns, in registers.  Rows are `stride` elements apart, a multiple of
+// 16 bytes; zeros fill them up.  Block: 32 lanes × some warps.
+
+[[maybe_unused]] const int SPAN = 32 * GROUP;  // columns that the lanes of a warp take together
+
+// The column of a lane's element i of group k: 16 bytes a lane, side by side, so that memory sees no gaps.
+template <class T> __device__ inline int column_of(int k, int i) {
+    const int N = VECTOR<T>;
+    return k * SPAN + i / N * 32 * N + threadIdx.x * N + i % N;
+}
+
+template <class T> struct Share {  // a lane's elements of a group, in words
+    uint4 words[GROUP / VECTOR<T>];
+    __device__ Wide<T> operator[](int i) const { return ((const Group<T>*)words)->wide(i); }
+};
+
+template <class T> __device__ inline void load_share(Share<T>& share, const T* row, int k, int stride) {
+    const uint4 zeros = {};
+#pragma unroll
+    for (int i = 0; i < GROUP; i += VECTOR<T>)
+        share.words[i / VECTOR<T>] = column_of<T>(k, i) < stride ? *(const uint4*)(row + column_of<T>(k, i)) : zeros;
+}
+
+template <class T> __device__ inline void store_share(T* row, int k, int stride, const Wide<T> (&x)[GROUP]) {
+    const Group<T> group = rounded<T>(x);
+#pragma unroll
+    for (int i = 0; i < GROUP; i += VECTOR<T>)
+        if (column_of<T>(k, i) < stride) *(uint4*)(row + column_of<T>(k, i)) = ((const uint4*)&group)[i / VECTOR<T>];
+}
+
+// The parameters of these columns, from shared memory.
+template <class T, class W> __device__ inline void read_share(W (&x)[GROUP], const W* from, int k) {
+    typedef Group<W, VECTOR<T>> Part;
+#pragma unroll
+    for (int i = 0; i < GROUP; i += VECTOR<T>) copy_group((Part*)&x[i], (const Part*)(from + column_of<T>(k, i)));
+}
+
+// Parameters of a row to shared memory, with zeros up to a multiple of SPAN.
+template <class W> __device__ inline void copy_parameters(W* to, const W* from, int width, int groups) {
+    const int thread = threadIdx.y * 32 + threadIdx.x;
+    for (int i = thread; i < groups * SPAN; i += 32 * blockDim.y) to[i] = i < width ? from[i] : W(0);
+}
+
+// Which of these elements are kept, in a row at `position` of the mask.  The 16 columns of a call of the random generator
+// belong to several lanes: each makes one of the calls, and they exchange the bits.
+template <class T> __device__ inline unsigned keep_share(const Drop& drop, i64 position, int k, int width) {
+    const int N = VECTOR<T>, LANES = GROUP / N, part = threadIdx.x % LANES;
+    const int column = k * SPAN + (part * (32 / LANES) + threadIdx.x / LANES) * GROUP;
+    const unsigned drawn = column < width ? keep_bits(drop, position + column) : 0;
+    unsigned bits = 0;
+#pragma unroll
+    for (int step = 0; step < LANES; step++) {
+        const unsigned other = step ? __shfl_xor_sync(0xffffffffu, drawn, step) : drawn;
+        bits |= (other >> part * N & ((1 << N) - 1)) << (part ^ step) * N;
+    }
+    return bits;
+}
+
+// y = x̂ · weight + bias with x̂ = (z - mean z) / σ and z = residual + dropout(x); residual may be null.
+template <class T, int GROUPS>
+__global__ __launch_bounds__(128, GROUPS * sizeof(T) == 2 ? 6 : 1)
+void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide<T>* bias, T* y,
+                           T* normalised, Wide<T>* inverse_std, i64 rows, int width, int stride, Wide<T> eps,
+                           Drop drop) {
+    typedef Wide<T> W;
+    DYNAMIC_SHARED(memory);
+    W *weights = (W*)memory, *biases = weights + GROUPS * SPAN;
+    copy_parameters(weights, weight, width, GROUPS);
+    copy_parameters(biases, bias, width, GROUPS);
+    __syncthreads();
+    for (i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y; row < rows; row += i64(gridDim.x) * blockDim.y) {
+        const i64 place = row * stride;
+        W z[GROUPS][GROUP], sum = 0, squares = 0;
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++) {
+            Share<T> in, beside;
+            load_share(in, x + place, k, stride);
+            if (residual) load_share(beside, residual + place, k, stride);
+            const unsigned bits = drop.below ? keep_share<T>(drop, row * width, k, width) : 0;
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) {
+                z[k][i] = drop.below ? dropped(in[i], bits, i, drop) : in[i];
+                if (residual) z[k][i] += beside[i];
+                sum += z[k][i];
+            }
+        }
+        const W mean = warp_sum(sum) / width;
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) {
+                z[k][i] -= mean;
+                if (column_of<T>(k, i) < width) squares += z[k][i] * z[k][i];
+            }
+        const W inverse = 1 / square_root(warp_sum(squares) / width + eps);
+        if (threadIdx.x == 0) inverse_std[row] = inverse;
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++) {
+            W w[GROUP], b[GROUP];
+            read_share<T>(w, weights, k), read_share<T>(b, biases, k);
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) z[k][i] *= inverse, b[i] += z[k][i] * w[i];
+            store_share(normalised + place, k, stride, z[k]);
+            store_share(y + place, k, stride, b);
+        }
+    }
+}
 
 // Groups of columns that a block of layer_norm_backward sums: registers hold the sums of one group in double.
 template <class W> __device__ constexpr int sums_held(int groups) { return sizeof(W) == 8 ? 1 : groups; }
 
-template <int GROUPS> __device__ inline int column_of(int k) { return (k * 32 + threadIdx.x) * GROUP; }
-
-// y = x̂ · weight + bias with x̂ = (z - mean z) / σ and z = residual + dropout(x); residual may be null.
-template <class T, int GROUPS>
-__global__ void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide<T>* bias, T* y,
-                           T* normalised, Wide<T>* inverse_std, i64 rows, int width, Wide<T> eps, Drop drop) {
-    typedef Wide<T> W;
-    const i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y;
-    if (row >= rows) return;
-    W z[GROUPS][GROUP], sum = 0, squares = 0;
-#pragma unroll
-    for (int k = 0; k < GROUPS; k++) {
-        const int column = column_of<GROUPS>(k), count = width - column;
-        const i64 place = row * width + column;
-        const Group<T> in = load_group(x + place, count);
-        Group<T> beside;
-        if (residual) beside = load_group(residual + place, count);
-        const unsigned bits = drop.below && count > 0 ? keep_bits(drop, place) : 0;
-#pragma unroll
-        for (int i = 0; i < GROUP; i++) {
-            z[k][i] = drop.below ? dropped(W(in.at[i]), bits, i, drop) : W(in.at[i]);
-            if (residual) z[k][i] += W(beside.at[i]);
-            sum += z[k][i];
-        }
-    }
-    const W mean = warp_sum(sum) / width;
-#pragma unroll
-    for (int k = 0; k < GROUPS; k++)
-#pragma unroll
-        for (int i = 0; i < GROUP; i++) {
-            z[k][i] -= mean;
-            if (column_of<GROUPS>(k) + i < width) squares += z[k][i] * z[k][i];
-        }
-    const W inverse = 1 / square_root(warp_sum(squares) / width + eps);
-    if (threadIdx.x == 0) inverse_std[row] = inverse;
-#pragma unroll
-    for (int k = 0; k < GROUPS; k++) {
-        const int column = column_of<GROUPS>(k), count = width - column;
-        if (count <= 0) break;
-        const Group<W> w = load_group(weight + column, count), b = load_group(bias + column, count);
-        Group<T> hat, out;
-#pragma unroll
-        for (int i = 0; i < GROUP; i++) {
-            const W value = z[k][i] * inverse;
-            hat.at[i] = T(value), out.at[i] = T(value * w.at[i] + b.at[i]);
-        }
-        store_group(normalised + row * width + column, count, hat);
-        store_group(y + row * width + column, count, out);
-    }
-}
-
 // g_z, and with dropout g_x, which is otherwise the same.  Block (b, c) sums rows b, b + gridDim.x, … (times the warps)
-// in partial[b], [2, width]: its part of the gradients of weight and bias, in the columns of the groups that it holds.
+// in partial[b], [2, GROUPS · SPAN]: its part of the gradients of weight and bias, in columns of the groups that it holds.
 // The last block to end of each TOGETHER neighbours, by the counts in `done`, adds theirs up, and the last of these
-// blocks the sums of all: which block that is decides no bit.
+// blocks the sums of all: which block that is decides no bit.  Block: up to 32 × 8, two a multiprocessor if rows are narrow.
 template <class T, int GROUPS>
-__global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std,
-                                    const Wide<T>* weight, T* g_z, T* g_x, Wide<T>* partial, unsigned* done,
-                                    Wide<T>* total_weight, Wide<T>* total_bias, i64 rows, int width, Drop drop) {
+__global__ __launch_bounds__(256, GROUPS * sizeof(Wide<T>) == 4 ? 2 : 1)
+void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std, const Wide<T>* weight, T* g_z,
+                         T* g_x, Wide<T>* partial, unsigned* done, Wide<T>* total_weight, Wide<T>* total_bias,
+                         i64 rows, int width, int stride, Drop drop) {
     typedef Wide<T> W;
     __shared__ bool is_last;
-    const bool KEPT = GROUPS * sizeof(W) < 16;  // wider rows are read twice: registers hold the sums, not the row as well
+    DYNAMIC_SHARED(memory);
+    W *weights = (W*)memory, *parts = weights + GROUPS * SPAN;  // [GROUPS · SPAN], [warps, SPAN]
+    copy_parameters(weights, weight, width, GROUPS);
+    __syncthreads();
+    // Registers hold the sums, and the row if there are enough of them, and the next row, on its way from memory.
+    const bool KEPT = GROUPS * sizeof(W) < 16, AHEAD = KEPT && sizeof(T) == 2;
     const int SUMS = sums_held<W>(GROUPS);  // groups whose sums this block holds: those from blockIdx.y · SUMS on
     W g_weight[SUMS][GROUP] = {}, g_bias[SUMS][GROUP] = {};
-    for (i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y; row < rows; row += i64(gridDim.x) * blockDim.y) {
-        Group<T> g[KEPT ? GROUPS : 1], hat[KEPT ? GROUPS : 1];
-        W sum = 0, along = 0;
+    Share<T> g[KEPT ? GROUPS : 1], hat[KEPT ? GROUPS : 1], next_g[GROUPS], next_hat[GROUPS];
+    W next_inverse;
+    const i64 step = i64(gridDim.x) * blockDim.y;
+    const auto fetch = [&](i64 row) {
+        if (row >= rows) row = rows - 1;
+        next_inverse = inverse_std[row];
 #pragma unroll
         for (int k = 0; k < GROUPS; k++) {
-            const int column = column_of<GROUPS>(k), count = width - column, at = KEPT ? k : 0;
-            g[at] = load_group(g_y + row * width + column, count);
-            hat[at] = load_group(normalised + row * width + column, count);
-            const Group<W> w = load_group(weight + column, count);
+            load_share(next_g[k], g_y + row * stride, k, stride);
+            load_share(next_hat[k], normalised + row * stride, k, stride);
+        }
+    };
+    i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y;
+    if (AHEAD) fetch(row);
+    for (; row < rows; row += step) {
+        const i64 place = row * stride;
+        W sum = 0, along = 0;
+        if (!AHEAD) fetch(row);
+        const W inverse = next_inverse;
+#pragma unroll
+        for (int k = 0; KEPT && k < GROUPS; k++) g[k] = next_g[k], hat[k] = next_hat[k];
+        if (AHEAD) fetch(row + step);
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++) {
+            const int at = KEPT ? k : 0;
+            if (!KEPT) load_share(g[0], g_y + place, k, stride), load_share(hat[0], normalised + place, k, stride);
+            W w[GROUP];
+            read_share<T>(w, weights, k);
             const bool mine = SUMS == GROUPS || k / SUMS == int(blockIdx.y);
 #pragma unroll
             for (int i = 0; i < GROUP; i++) {
-                const W g_i = W(g[at].at[i]), hat_i = W(hat[at].at[i]);
-                sum += g_i * w.at[i], along += g_i * w.at[i] * hat_i;
+                const W g_i = g[at][i], hat_i = hat[at][i];
+                sum += g_i * w[i], along += g_i * w[i] * hat_i;
                 if (mine) g_weight[k % SUMS][i] += g_i * hat_i, g_bias[k % SUMS][i] += g_i;
             }
         }
         if (blockIdx.y) continue;  // the first block of a row writes its gradient
         sum = warp_sum(sum) / width, along = warp_sum(along) / width;
-        const W inverse = inverse_std[row];
 #pragma unroll
         for (int k = 0; k < GROUPS; k++) {
-            const int column = column_of<GROUPS>(k), count = width - column, at = KEPT ? k : 0;
-            if (count <= 0) break;
-            const i64 place = row * width + column;
-            if (!KEPT) g[0] = load_group(g_y + place, count), hat[0] = load_group(normalised + place, count);
-            const Group<W> w = load_group(weight + column, count);
-            const unsigned bits = drop.below ? keep_bits(drop, place) : 0;
-            Group<T> out, masked;
+            const int at = KEPT ? k : 0;
+            if (!KEPT) load_share(g[0], g_y + place, k, stride), load_share(hat[0], normalised + place, k, stride);
+            W w[GROUP], out[GROUP];
+            read_share<T>(w, weights, k);
+            const unsigned bits = drop.below ? keep_share<T>(drop, row * width, k, width) : 0;
 #pragma unroll
-            for (int i = 0; i < GROUP; i++) {
-                const W value = (W(g[at].at[i]) * w.at[i] - sum - W(hat[at].at[i]) * along) * inverse;
-                out.at[i] = T(value);
-                if (drop.below) masked.at[i] = T(dropped(value, bits, i, drop));
-            }
-            store_group(g_z + place, count, out);
-            if (drop.below) store_group(g_x + place, count, masked);
+            for (int i = 0; i < GROUP; i++) out[i] = (g[at][i] * w[i] - sum - hat[at][i] * along) * inverse;
+            store_share(g_z + place, k, stride, out);
+            if (!drop.below) continue;
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) out[i] = dropped(out[i], bits, i, drop);
+            store_share(g_x + place, k, stride, out);
         }
     }
-    DYNAMIC_SHARED(memory);
-    W* sums = (W*)memory;  // [2, SUMS · 32 · GROUP]
-    const int held = SUMS * 32 * GROUP, first = blockIdx.y * held;
-    for (int warp = 0; warp < blockDim.y; warp++) {  // one after the other: the order of a sum decides its bits
-        if (threadIdx.y == warp)
+    const int HELD = SUMS * SPAN, first = blockIdx.y * HELD;
+    const int thread = threadIdx.y * 32 + threadIdx.x, threads = 32 * blockDim.y;
+    partial += first;  // block `b`, side 0 or 1: at (2 · b + side) · GROUPS · SPAN
 #pragma unroll
-            for (int k = 0; k < SUMS; k++)
+    for (int k = 0; k < SUMS; k++)
 #pragma unroll
-                for (int i = 0; i < GROUP; i++) {
-                    const int place = column_of<GROUPS>(k) + i;
-                    sums[place] = (warp ? sums[place] : W(0)) + g_weight[k][i];
-                    sums[held + place] = (warp ? sums[held + place] : W(0)) + g_bias[k][i];
-                }
-        __syncthreads();
-    }
-    const int columns = held < width - first ? held : width - first, thread = threadIdx.y * 32 + threadIdx.x;
-    const int TOGETHER = 16;
-    W* totals[] = {total_weight + first, total_bias + first};
-    for (int side = 0; side < 2; side++)
-        for (int i = thread; i < columns; i += 32 * blockDim.y)
-            partial[(blockIdx.x * i64(2) + side) * width + first + i] = sums[side * held + i];
+        for (int side = 0; side < 2; side++) {
+            __syncthreads();
+#pragma unroll
+            for (int i = 0; i < GROUP; i++)
+                parts[threadIdx.y * SPAN + column_of<T>(0, i)] = side ? g_bias[k][i] : g_weight[k][i];
+            __syncthreads();
+            for (int i = thread; i < SPAN; i += threads) {
+                W sum = 0;
+                for (int warp = 0; warp < blockDim.y; warp++) sum += parts[warp * SPAN + i];
+                partial[(blockIdx.x * i64(2) + side) * GROUPS * SPAN + k * SPAN + i] = sum;
+            }
+        }
+    const int TOGETHER = 16, N = VECTOR<W>;
     done += blockIdx.y * 2 * TOGETHER;
     for (int level = 0; level < 2; level++) {  // of the blocks of a set, then of the sets
         const int apart = level ? TOGETHER : 1, begin = level ? 0 : blockIdx.x / TOGETHER * TOGETHER;
@@ -340,18 +438,22 @@ __global__ void layer_norm_backward(const T* g_y, const T* normalised, const Wid
         if (thread == 0) is_last = atomicAdd(counter, 1u) == count - 1;
         __syncthreads();
         if (!is_last) return;
-        __threadfence();
+        __threadfence();  // after it, what other blocks have written is seen
         if (thread == 0) *counter = 0;  // for the next launch
-        for (int side = 0; side < 2; side++)
-            for (int i = thread; i < columns; i += 32 * blockDim.y) {
-                volatile W* parts = partial + (begin * i64(2) + side) * width + first + i;  // of other blocks
-                W sum = 0;
+        for (int i = thread * N; i < 2 * HELD; i += threads * N) {
+            const int side = i / HELD, column = i % HELD;
+            Group<W, N>* from = (Group<W, N>*)(partial + (begin * i64(2) + side) * GROUPS * SPAN + column);
+            Group<W, N> sum = {}, others[TOGETHER] = {};
 #pragma unroll
-                for (int part = 0; part < TOGETHER; part++)
-                    if (part < count) sum += parts[part * apart * i64(2) * width];
-                if (level) totals[side][i] = sum;
-                else parts[0] = sum;
-            }
+            for (int part = 0; part < TOGETHER; part++)  // all on their way at once
+                if (part < count) copy_group(&others[part], from + part * apart * (2 * GROUPS * SPAN / N));
+#pragma unroll
+            for (int part = 0; part < TOGETHER; part++)
+#pragma unroll
+                for (int j = 0; j < N; j++) sum.at[j] += others[part].at[j];
+            if (level) store_group((side ? total_bias : total_weight) + first + column, width - first - column, sum);
+            else copy_group(from, &sum);
+        }
     }
 }
 
@@ -487,79 +589,128 @@ __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i6
 
 // ---- Cross-entropy ---------------------------------------------------------------------------------------------------
 
-template <class W> struct Weighed {  // Σ exp(x - top) = total, and Σ x
+// e^x of numbers stored as T is power<T>(x · UNIT<T>): for bf16 a power of two, one instruction, which is off by 2^-22.
+template <class T> constexpr Wide<T> UNIT = Wide<T>(sizeof(T) == 2 ? 1.4426950408889634 : 1);
+template <class T> __device__ inline Wide<T> power(Wide<T> x) { return exponential(x); }
+template <> __device__ inline float power<bf16>(float x) {
+#ifdef __CUDA_ARCH__
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+#else
+    return exp2f(x);
+#endif
+}
+
+// x · UNIT - less, rounded once, so that what both are rounded to cancels.
+template <class T> __device__ inline Wide<T> exponent(Wide<T> x, Wide<T> less) {
+    return sizeof(x) == 8 ? x * UNIT<T> - less : Wide<T>(fmaf(x, UNIT<T>, -less));
+}
+
+template <class W> struct Weighed {  // of numbers x: top = max x · UNIT, total = Σ power(x · UNIT - top), and Σ x
     W top, total, sum;
 };
 
-template <class W> __device__ inline Weighed<W> merge(const Weighed<W>& a, const Weighed<W>& b) {
-    const W top = larger(a.top, b.top), base = top == -infinity<W>() ? W(0) : top;  // -∞ - (-∞) would be NaN
-    return {top, a.total * exponential(a.top - base) + b.total * exponential(b.top - base), a.sum + b.sum};
+// What to subtract from exponents: -∞ - (-∞) would be NaN.
+template <class W> __device__ inline W base_of(W top) { return top == -infinity<W>() ? W(0) : top; }
+
+template <class T, int SIZE> __device__ inline void weigh(Weighed<Wide<T>>& all, const Group<T, SIZE>& x) {
+    typedef Wide<T> W;
+    W top = x.wide(0);
+#pragma unroll
+    for (int i = 0; i < SIZE; i++) top = larger(top, x.wide(i)), all.sum += x.wide(i);
+    top = larger(all.top, top * UNIT<T>);
+    all.total *= power<T>(all.top - base_of(top));
+#pragma unroll
+    for (int i = 0; i < SIZE; i++) all.total += power<T>(exponent<T>(x.wide(i), base_of(top)));
+    all.top = top;
+}
+
+template <class T> __device__ inline Weighed<Wide<T>> warp_weighed(const Weighed<Wide<T>>& mine) {
+    Wide<T> top = mine.top;
+    for (int step = 16; step; step /= 2) top = larger(top, __shfl_xor_sync(0xffffffffu, top, step));
+    return {top, warp_sum(mine.total * power<T>(mine.top - base_of(top))), warp_sum(mine.sum)};
+}
+
+// 16 bytes from memory to shared memory without waiting, until the thread that copied them calls wait_for_copies.
+__device__ inline void copy_ahead(void* to, const void* from) {
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+#else
+    *(uint4*)to = *(const uint4*)from;
+#endif
+}
+
+__device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
 }
 
 // Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or perhaps the memory
-// of the logits, gets the gradient of each row's loss times its factor.  Rows that do not count have loss and gradient 0; `counted` and `factors` may be null.  NaN for a target outside.
-// Rows are `stride` apart.  With `keeps`, shared memory keeps the row, so that it is read once.
-// Block: a row, with a power of two of threads up to 1024.
+// of the logits, gets the gradient of each row's loss times its factor.  Rows that do not count have loss and gradient
+// 0; `counted` and `factors` may be null.  NaN for a target outside.  Rows are `stride` apart.  With `keeps`, shared
+// memory keeps the row, so that it is read once, all of it at once.
+// Block: a row, with a power of two of threads up to 512.
 template <class T>
-__global__ void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors,
-                              Wide<T>* loss, Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing,
-                              bool keeps) {
+__global__ __launch_bounds__(512, sizeof(T) == 2 ? 3 : 1)
+void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors,
+                   Wide<T>* loss, Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing, bool keeps) {
     typedef Wide<T> W;
+    const int N = VECTOR<T>, step = blockDim.x * N, begin = threadIdx.x * N;
     __shared__ Weighed<W> parts[32];
     DYNAMIC_SHARED(memory);
-    T* kept = (T*)memory;  // a thread reads back the groups that it has written
+    T* kept = (T*)memory;  // a thread reads back the vectors that it has copied
     const T* row = logits + blockIdx.x * stride;
     T* out = gradient + blockIdx.x * stride;
     if (counted && !counted[blockIdx.x]) {
-        const Group<T> zeros = {};
-        for (int start = threadIdx.x * GROUP; gradient && start < classes; start += blockDim.x * GROUP)
-            store_group(out + start, classes - start, zeros);
+        for (int start = begin; gradient && start < classes; start += step)
+            store_group(out + start, classes - start, Group<T, N>{});
         if (threadIdx.x == 0) loss[blockIdx.x] = nll[blockIdx.x] = 0;
         return;
     }
-    Weighed<W> mine = {-infinity<W>(), 0, 0};
-    for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
-        const Group<T> x = load_group(row + start, classes - start);
-        if (keeps) store_group(kept + start, GROUP, x);
-        Weighed<W> group = {-infinity<W>(), 0, 0};
-#pragma unroll
-        for (int i = 0; i < GROUP; i++)
-            if (start + i < classes) group.top = larger(group.top, W(x.at[i])), group.sum += W(x.at[i]);
-        const W base = group.top == -infinity<W>() ? W(0) : group.top;
-#pragma unroll
-        for (int i = 0; i < GROUP; i++)
-            if (start + i < classes) group.total += exponential(W(x.at[i]) - base);
-        mine = merge(mine, group);
-    }
-    for (int step = 16; step; step /= 2)
-        mine = merge(mine, Weighed<W>{__shfl_xor_sync(0xffffffffu, mine.top, step),
-                                      __shfl_xor_sync(0xffffffffu, mine.total, step),
-                                      __shfl_xor_sync(0xffffffffu, mine.sum, step)});
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
-    __syncthreads();
-    Weighed<W> all = parts[0];
-    for (int warp = 1; warp < blockDim.x / 32; warp++) all = merge(all, parts[warp]);
-    const W log_total = all.top + logarithm(all.total);
+    const int whole = ((u64)row | (u64)out) % 16 ? 0 : classes / N * N;  // elements of vectors; the rest one by one
+    if (keeps)
+        for (int start = begin; start < whole; start += step) copy_ahead(kept + start, row + start);
     const int target = targets[blockIdx.x];
     const bool inside = 0 <= target && target < classes;
+    const W logit = inside ? W(row[target]) : not_a_number<W>();  // before a gradient is there
+    wait_for_copies();
+    Weighed<W> all = {-infinity<W>(), 0, 0};
+    Group<T, N> x;
+    for (int start = begin; start < whole; start += step) {
+        if (keeps) copy_group(&x, (const Group<T, N>*)(kept + start));
+        else copy_group(&x, (const Group<T, N>*)(row + start));
+        weigh(all, x);
+    }
+    for (int i = whole + threadIdx.x; i < classes; i += blockDim.x) weigh(all, Group<T, 1>{row[i]});
+    all = warp_weighed<T>(all);
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) parts[threadIdx.x / 32] = all;
+    __syncthreads();
+    all = warp_weighed<T>(lane < blockDim.x / 32 ? parts[lane] : Weighed<W>{-infinity<W>(), 0, 0});
     if (threadIdx.x == 0) {
-        const W row_nll = inside ? log_total - W(row[target]) : not_a_number<W>();
+        const W row_nll = logarithm(all.total) - exponent<T>(logit, all.top) / UNIT<T>;
         nll[blockIdx.x] = row_nll;
-        loss[blockIdx.x] = smoothing == 0 ? row_nll : (1 - smoothing) * row_nll + smoothing * (log_total - all.sum / classes);
+        loss[blockIdx.x] = smoothing == 0 ? row_nll : row_nll + smoothing * (logit - all.sum / classes);
     }
     if (!gradient) return;
-    __syncthreads();  // the target's logit has been read
     const W everywhere = smoothing / classes, factor = factors ? factors[blockIdx.x] : W(1);
-    for (int start = threadIdx.x * GROUP; start < classes; start += blockDim.x * GROUP) {
-        const Group<T> x = keeps ? load_group(kept + start, GROUP) : load_group(row + start, classes - start);
-        Group<T> g;
+    const W less = everywhere * factor, scale = factor / all.total, top = base_of(all.top);
+    for (int start = begin; start < whole; start += step) {
+        if (keeps) copy_group(&x, (const Group<T, N>*)(kept + start));
+        else copy_group(&x, (const Group<T, N>*)(row + start));
+        W g[N];
 #pragma unroll
-        for (int i = 0; i < GROUP; i++) {
-            const W wanted = everywhere + (start + i == target ? 1 - smoothing : W(0));
-            g.at[i] = T((exponential(W(x.at[i]) - log_total) - wanted) * factor);
-        }
-        store_group(out + start, classes - start, g);
+        for (int i = 0; i < N; i++) g[i] = power<T>(exponent<T>(x.wide(i), top)) * scale - less;
+        x = rounded<T>(g);
+        copy_group((Group<T, N>*)(out + start), &x);
     }
+    for (int i = whole + threadIdx.x; i < classes; i += blockDim.x)
+        out[i] = T(power<T>(exponent<T>(row[i], top)) * scale - less);
+    const int owner = target < whole ? target / N % blockDim.x : (target - whole) % blockDim.x;
+    if (inside && threadIdx.x == owner)  // which has written the rest of it
+        out[target] = T((power<T>(exponent<T>(logit, top)) / all.total - everywhere - (1 - smoothing)) * factor);
 }
 
 // ---- Optimizer -------------------------------------------------------------------------------------------------------

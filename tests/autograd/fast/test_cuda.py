@@ -153,8 +153,12 @@ def test_dropout(backend: Any, dtype: Any, shape: tuple[int, ...]) -> None:
 def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> None:
     """More rows than warps, so that a warp adds several up, and several partial sums a column."""
     rng = np.random.default_rng(0)
-    g_y, normalised, weight = (normal(rng, *shape, dtype=dtype) for shape in ((2100, 3), (2100, 3), (3,)))
-    args = g_y, normalised, rng.random((2100, 1)).astype(dtype), weight
+    g_y, normalised, weight = (normal(rng, *shape, dtype=dtype) for shape in ((2700, 3), (2700, 3), (3,)))
+    args = g_y, normalised, rng.random((2700, 1)).astype(dtype), weight
+    ours = backend.dropout_add_layer_norm(*to_device(backend, (g_y, None, None, 1.0, weight, weight, 1e-6)))
+    assert_close(
+        ours, NUMPY.dropout_add_layer_norm(g_y, None, None, 1.0, weight, weight, 1e-6), 1e3 * tolerance_of(dtype)
+    )
     for _ in range(2):  # the second launch finds no trace of the first
         ours = backend.dropout_add_layer_norm_backward(*[backend.asarray(a) for a in args], None, 1.0)
         assert_close(ours, NUMPY.dropout_add_layer_norm_backward(*args, None, 1.0), 1000 * tolerance_of(dtype))
@@ -448,6 +452,34 @@ def test_loss_of_a_product_in_bfloat16(backend: Any, bf16: np.dtype, rows: int |
         assert_close(gradients, (g @ weight, g.T @ x, g.sum(axis=0)), 8 * BF16)
     else:
         assert gradients == [None, None, None]
+
+
+@pytest.mark.parametrize("classes", [3, 512, 4103])
+@pytest.mark.parametrize("offset", [0, 5], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize("kind", ["bf16", "float", "double"])
+def test_loss_of_large_logits(backend: Any, order: None, bf16: np.dtype, kind: str, classes: int, offset: int) -> None:
+    """Loss and gradient in place: exact to the type of statistics however large the logits, also by powers of two.
+
+    Rows that are no multiple of 16 bytes apart, a target in the last few classes, a row that does not count, and -inf.
+    """
+    rng = np.random.default_rng(0)
+    dtype = {"bf16": bf16, "float": np.float32, "double": np.float64}[kind]
+    logits = (90 + 4 * normal(rng, 4, classes)).astype(dtype)
+    logits[2, : classes - 1] = -np.inf
+    targets, counted = np.array([classes - 1, 0, classes - 1, 1], np.int32), np.array([True, True, True, False])
+    wide = np.float64 if kind == "double" else np.float32
+    place = backend.asarray(np.zeros((4, classes + (-classes % 64 or 64) + offset), dtype))[:, :classes]
+    place[...] = backend.asarray(logits)
+    loss, nll = (backend.asarray(np.zeros(4, wide)) for _ in range(2))
+    factors = backend.asarray(np.array([1, 0.5, 2, 1], wide))
+    backend._launch_loss(place, *[backend.asarray(a) for a in (targets, counted)], factors, loss, nll, place, 0.0)
+    exact = logits.astype(np.float64)
+    found = NUMPY.cross_entropy_(exact, targets, 0.0)  # the logits become gradients
+    exact *= np.array([1, 0.5, 2, 0])[:, None]
+    for ours, theirs in zip((loss, nll), found, strict=True):
+        np.testing.assert_allclose(ours.get(), theirs * counted, rtol=1e-6 if kind != "double" else 1e-13, atol=1e-6)
+    tolerance = {"bf16": BF16, "float": 2e-5, "double": 1e-12}[kind]
+    np.testing.assert_allclose(place.get().astype(np.float64), exact, rtol=tolerance, atol=1e-7)
 
 
 def test_a_row_of_logits_in_shared_memory_gives_the_same_bits(
