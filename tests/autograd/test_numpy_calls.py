@@ -58,15 +58,9 @@ REFUSED = {  # what the message must name
     "np.sum(out=) of a Tensor": (lambda: np.sum(np.ones(3), out=Tensor(0.0)), "leave out= out"),
     "np.add(out=) of a Tensor": (lambda: np.add(1.0, 2.0, out=Tensor(0.0)), "write x = x + y"),
     "np.add.at of a Tensor": (lambda: np.add.at(Tensor([1.0]), [0], 1.0), "into a Tensor"),
-    "np.inner": (lambda: np.inner(X, X), "x.data"),
-    "np.linalg.norm": (lambda: np.linalg.norm(X), "np.linalg.norm"),
     "np.block": (lambda: np.block([[X, X]]), "np.block"),
     "np.interp": (lambda: np.interp(0.5, X, X), "np.interp"),
     "np.copyto": (lambda: np.copyto(np.zeros(3), X), "np.copyto"),
-    "np.arctan": (lambda: np.arctan(X), "np.arctan"),
-    "np.multiply(where=)": (lambda: np.multiply(X, X, where=[True, False, True]), "autograd.multiply"),
-    "np.power(dtype=)": (lambda: np.power(X, 2, dtype="float32"), "autograd.power"),
-    "np.divmod": (lambda: np.divmod(X, 2), "np.divmod"),
     "np.add.at": (lambda: np.add.at(np.zeros(3), [0, 1, 2], X), "np.add.at"),
     "np.add.reduce": (lambda: np.add.reduce(X), "np.add.reduce"),
     "np.sum(where=)": (lambda: np.sum(np.ones(3), where=X), "np."),
@@ -259,8 +253,6 @@ def test_python_objects_are_refused(function):
 
 def test_without_a_gradient_to_lose_numpy_gets_the_array():
     x = Tensor([1.0, 2.0, 3.0])
-    assert np.dot(x, x) == 14
-    assert np.linalg.norm(Tensor([3.0, 4.0])) == 5
     np.testing.assert_array_equal(np.block([[x, x]]), [[1, 2, 3, 1, 2, 3]])
     np.testing.assert_array_equal(np.array([x, x]), [[1, 2, 3], [1, 2, 3]])
     with ag.no_grad():

@@ -4,7 +4,6 @@
 """
 
 import errno
-import itertools
 import os
 import random
 import signal
@@ -16,12 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from autograd import random as dropout_masks
 from autograd.fast import set_threads
-from minitf.data.batches import Batches
-from minitf.storage.run_directory import RunLog
-from minitf.training.optim import Adam
-from tests.helpers.runs import LostError, call, check, start_or_resume
+from tests.helpers.runs import call, check, start_or_resume
 from tests.torture.interference import count_operations, die, die_halfway, interfere, kill_and_resume
 
 pytestmark = pytest.mark.heavy
@@ -124,50 +119,3 @@ def killed_after(delay_s, flags):
             process.wait(delay_s)
         process.kill()
         return process.wait(), process.stdout.read().decode(errors="replace")
-
-
-# ---- A program that forgets something is noticed -----------------------------------------------------------------
-
-
-def forget_moments(monkeypatch):
-    monkeypatch.setattr(Adam, "load_state", lambda optimizer, steps, arrays: None)
-
-
-def forget_the_place_in_the_data(monkeypatch):
-    monkeypatch.setattr(Batches, "restore", lambda batches, state: None)
-
-
-def start_dropout_anew(monkeypatch):
-    begin_step, seen = dropout_masks.begin_step, []
-
-    def count_from_one(step, *place):
-        if step not in seen:
-            seen.append(step)
-        begin_step(len(seen), *place)
-
-    monkeypatch.setattr(dropout_masks, "begin_step", count_from_one)
-
-
-@pytest.mark.parametrize(
-    "forget",
-    [
-        forget_moments,
-        *(pytest.param(f, marks=pytest.mark.slow) for f in (forget_the_place_in_the_data, start_dropout_anew)),
-    ],
-)
-def test_it_notices_what_is_forgotten(monkeypatch, ground, operations, forget):
-    forget(monkeypatch)
-    with pytest.raises(LostError, match="differs in "):
-        kill_and_resume(ground, operations * 3 // 4)
-
-
-@pytest.mark.slow  # dozens of kills until one falls between a line of the log and its checkpoint
-def test_it_notices_a_log_that_is_not_cut(monkeypatch, ground):
-    monkeypatch.setattr(RunLog, "truncate_to", lambda log, offset, warn: None)
-    for number in itertools.count(120):
-        try:
-            kill_and_resume(ground, number)
-        except LostError as error:
-            lost = str(error)
-            break
-    assert "log.jsonl" in lost

@@ -9,7 +9,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_pair, from_torch, from_vjp
-from tests.helpers.ops import CENTRAL, W, X, message
+from tests.helpers.ops import W, X, message
 
 
 def affine(x, w, scale=1.0):
@@ -66,19 +66,6 @@ def test_gradients_that_do_not_fit(vjp, said):
 def test_a_function_that_returns_no_numbers():
     with pytest.raises(TypeError, match="not an array of numbers: return an array"):
         gradcheck(from_vjp(lambda x: None, lambda g, x: g), X)
-
-
-def test_functions_that_misbehave_are_found():
-    room = np.empty(X.shape)
-    assert "changed by the next call" in message(
-        from_vjp(lambda x: np.sin(x, out=room), lambda g, x: g * np.cos(x)), X, options=CENTRAL
-    )
-
-    def in_place(g, x):
-        g *= np.cos(x)
-        return g
-
-    assert "the incoming gradient" in message(from_vjp(np.sin, in_place), X)
 
 
 def test_the_gradient_comes_first():

@@ -211,23 +211,6 @@ def test_transposed(shape):
     assert "axes 0 and 1 of the gradient are exchanged" in text
 
 
-@pytest.mark.parametrize(
-    "backward",
-    [
-        lambda self, g: np.cos(self.saved[0]),
-        lambda self, g: np.cos(self.saved[0]) * g * g,
-        lambda self, g: np.cos(self.saved[0]) * abs(g),
-    ],
-    ids=["ignores it", "squares it", "its size only"],
-)
-def test_cotangent_misused(backward):
-    """One for each output alone, the last two give 1: only random numbers tell."""
-    assert message(op(np.sin, backward), X)
-    assert message(op(np.sin, backward), X, fast=True)
-    squared = op(np.sin, lambda self, g: np.cos(self.saved[0]) * g * g)
-    assert "what it gives for each output alone adds up to" in message(squared, X)
-
-
 def test_nan_in_the_backward_pass():
     def divides_by_zero(self, g):
         with np.errstate(all="ignore"):

@@ -96,26 +96,7 @@ def test_a_query_that_may_attend_to_nothing(dtype, dropout):
     assert all(np.isfinite(g).all() and np.abs(g[0]).max() > 0 for g in (q, k, v))
 
 
-def test_keys_that_nobody_may_attend_to_have_no_gradient():
-    leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2)]
-    mask = np.array([[[[True, True, False, True, False]]], [[[True, True, True, True, False]]]])
-    attention(*leaves, mask, dropout=0.3).backward(normal((2, 2, 4, 2), 9))
-    for leaf in leaves[1:]:
-        assert (leaf.grad.data[0, :, [2, 4]] == 0).all()
-        assert (leaf.grad.data[1, :, 4] == 0).all()
-        assert (leaf.grad.data[1, :, :4] != 0).all()
-
-
-def test_what_is_masked_has_no_influence():
-    """To the bit: a padded sentence is the same sentence."""
-    q, k, v = qkv(1, 2, s=7)
-    mask = np.arange(7) < 4
-    y = attention(q, k, v, mask).data
-    k[..., 4:, :], v[..., 4:, :] = 1e6, -1e6
-    np.testing.assert_array_equal(attention(q, k, v, mask).data, y)
-
-
-@pytest.mark.parametrize("wild", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("wild", [1e6, math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("mask_rows", [1, 4])
 def test_masked_scores_may_be_no_numbers(wild, mask_rows):
     """As with a key that has overflowed, where it is masked; a sentence of which all is masked is among them."""
@@ -196,14 +177,3 @@ def test_no_dropout_draws_nothing():
     assert random.get_state() == before
     attention(*qkv(), dropout=0.1)
     assert random.get_state()[2] == before[2] + 1
-
-
-# ---- Memory ----
-
-
-def test_what_is_kept_for_the_backward_pass():
-    leaves = [Tensor(array, requires_grad=True) for array in qkv(2, 2)]
-    q, k, v, keep, p = attention(*leaves, dropout=0.1).op.saved_arrays
-    assert [a is leaf.data for a, leaf in zip((q, k, v), leaves, strict=True)] == [True] * 3
-    assert (p.shape, keep.shape, keep.dtype) == ((2, 2, 4, 5), (2, 2, 4, 5), bool)
-    np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-12)

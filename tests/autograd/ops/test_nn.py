@@ -1,6 +1,5 @@
 """Embedding, dropout, layer norm and the residual connection against their formulas, and one op against several."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -25,16 +24,6 @@ def with_masks(function, state=(7, 3, 0)):
 
 
 # ---- Embedding ----
-
-
-def test_gradients_of_equal_indices_add_up():
-    weight = Tensor(normal((4, 2), dtype=np.float32), requires_grad=True)
-    g = normal((3, 2, 2), 1, np.float32)
-    ag.fast.scaled_embedding(np.array([[1, 3], [3, 3], [1, 0]]), weight, scale=2.0).backward(g)
-    expected = 2 * np.stack([g[2, 1], g[0, 0] + g[2, 0], 0 * g[0, 0], g[0, 1] + g[1, 0] + g[1, 1]])
-    np.testing.assert_allclose(weight.grad.data, expected, rtol=1e-6)
-    assert weight.grad.dtype == np.float32
-    assert (weight.grad.data[2] == 0).all()
 
 
 def test_indices_of_many_kinds():
@@ -70,13 +59,6 @@ def test_indices_that_are_no_integers_are_refused(indices):
         ag.embedding(indices, Tensor(normal((5, 2))))
 
 
-def test_embedding_keeps_only_its_indices():
-    indices = np.array([0, 1])
-    y = ag.embedding(indices, Tensor(normal((3, 2)), requires_grad=True))
-    (kept,) = y.op.saved_arrays
-    assert kept is indices
-
-
 # ---- Dropout ----
 
 
@@ -99,11 +81,6 @@ def test_without_dropout_x_itself_comes_back():
     assert ag.dropout(x, 0.5, training=False) is x
     assert isinstance(ag.dropout(x.data, 0.0), Tensor)
     assert random.get_state() == before
-
-
-def test_dropout_keeps_one_byte_an_element():
-    x = Tensor(normal((10, 10)), requires_grad=True)
-    assert [(a.dtype, a.shape) for a in ag.dropout(x).op.saved_arrays] == [(bool, (10, 10))]
 
 
 # ---- Layer norm ----
@@ -222,19 +199,3 @@ def test_a_mean_over_more_rows_than_float16_can_count():
     loss.backward()
     assert abs(loss.item() - np.log(3)) < 1e-3
     np.testing.assert_allclose(logits.grad.data[5], np.array([-2, 1, 1]) / 3 / 70_000, rtol=0.01)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x + 0.5, lambda x: 0.5 - x, lambda x: x * 2.5, lambda x: 1.5 / x, lambda x: x**2.5,
-        lambda x: ag.maximum(x, 1.5), lambda x: x % 0.75, lambda x: ag.layer_norm(x, x[0], x[1]),
-    ],
-)  # fmt: skip
-def test_bfloat16_stays_beside_numbers(function):
-    x = Tensor(np.array([[1, 2.5], [3, 0.5]], ml_dtypes.bfloat16), requires_grad=True)
-    y = function(x)
-    y.sum().backward()
-    assert y.dtype.name == x.grad.dtype.name == "bfloat16"
-    exact = function(Tensor(x.data.astype(np.float32)))
-    np.testing.assert_allclose(y.data.astype(np.float32), exact.data, rtol=1e-2, atol=1e-2)

@@ -446,19 +446,6 @@ def flag_replaced(flags, name, *values):
     return [*flags[:place], name, *values, *flags[place + 1 + len(values) :]]
 
 
-def test_held_out_sentences_that_are_trained_on_are_told(ground, texts, tmp_path, capsys):
-    folder, flags = texts
-    for side in ("en", "de"):
-        lines = (folder / f"train.{side}").read_text().splitlines()[:3]
-        lines = [f" {line} ".replace(" ", "  ") for line in lines]  # white space makes no new sentence
-        rewrite(folder / f"valid.{side}", lambda data, lines=lines: data + "\n".join(lines).encode() + b"\n")
-    new = [*flags, *ground.flags[9:], "--max-steps", "1"]
-    assert call([*new, "--output", str(tmp_path / "run")]) == 0
-    err = capsys.readouterr().err
-    assert "warning: 3 of 15 source sentences of --valid also occur in the training text; minitf split splits" in err
-    assert "of --test are also" not in err
-
-
 def test_a_failed_start_does_not_block_the_next(ground, tmp_path, capsys):
     run = tmp_path / "run"
     status = call([*flag_replaced(ground.flags, "--vocab-size", "20"), "--output", str(run)])

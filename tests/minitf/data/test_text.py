@@ -1,6 +1,5 @@
 """Lines are cut at \\n and nowhere else; bad input is named; files appear whole or not at all."""
 
-import contextlib
 import gzip
 import io
 import os
@@ -96,22 +95,6 @@ def test_bytes_that_are_not_utf8_are_located(data, line, byte, input_byte, value
     assert "iconv -c" in message
 
 
-def test_lines_before_the_bad_one_are_delivered():
-    stream = lines_of(io.BytesIO(b"good\n\xff\n"), "input")
-    assert next(stream) == "good"
-    with pytest.raises(UserError):
-        next(stream)
-
-
-@pytest.mark.parametrize(
-    ("data", "hint"),
-    [(gzip.compress(b"a\n", mtime=0), r"ends in \.gz"), ("\ufeffa\n".encode("utf-16-le"), "UTF-16")],
-)
-def test_files_of_another_kind_are_recognised(tmp_path, data, hint):
-    with pytest.raises(UserError, match=hint):
-        list(read_lines(write(tmp_path / "corpus.en", data)))
-
-
 @pytest.mark.heavy
 def test_reading_takes_the_memory_of_a_line(tmp_path):
     path = tmp_path / "large.gz"
@@ -175,35 +158,6 @@ def test_chunks_hold_everything_in_order_and_no_more_than_asked(items, max_items
 
 
 # ---- Standard input ----
-
-
-@pytest.fixture
-def pipe():
-    reading, writing = os.pipe()
-    yield reading, writing
-    for descriptor in reading, writing:
-        with contextlib.suppress(OSError):  # the test may have closed it
-            os.close(descriptor)
-
-
-def test_half_a_line_is_no_line_yet(pipe):
-    reading, writing = pipe
-    arriving = StdinLines(reading)
-    assert arriving.must_wait()
-    os.write(writing, b"one\ntw")
-    assert not arriving.must_wait()
-    iterator = iter(arriving.readline, b"")
-    assert next(iterator) == b"one\n"
-    assert arriving.must_wait()
-    os.write(writing, b"o\n")
-    assert not arriving.must_wait()
-    assert next(iterator) == b"two\n"
-    os.write(writing, b"three")
-    assert arriving.must_wait()
-    os.close(writing)
-    assert not arriving.must_wait()  # the end is here
-    assert list(iterator) == [b"three"]
-    assert not arriving.must_wait()
 
 
 def test_a_long_line_and_a_file(tmp_path):

@@ -8,7 +8,6 @@ from minitf.config import OptimizerConfig
 from minitf.config.model import BOS, PAD
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
-from minitf.fast.accelerate import accelerate
 from minitf.fast.inference import InferenceTransformer
 from minitf.training.optim import Adam
 from tests.helpers import model_variants
@@ -190,31 +189,6 @@ def test_weights_that_change_are_taken_over(changed):
     after = first_logits(decoder, source)
     np.testing.assert_array_equal(after, first_logits(InferenceTransformer(model), source))
     assert (after != before).any()
-
-
-def test_weights_side_by_side_are_not_copied():
-    model = accelerate(model_with())
-    decoder = InferenceTransformer(model)
-    for layer in decoder.parts.decoder.layers:
-        own, cross = layer.self_attention, layer.cross_attention
-        for attention, linears in ((own, (own.query, own.key, own.value)), (cross, (cross.key, cross.value))):
-            joined = attention.inward.w
-            assert joined.shape[1] == sum(len(linear.weight.data) for linear in linears)
-            assert all(np.shares_memory(joined, linear.weight.data) for linear in linears)
-
-
-def test_keys_and_values_of_the_past_never_move_with_the_beams():
-    model = decoder_with()
-    state = model.start_decoding(sources(4, 6))
-    state.reorder(np.array([0, 0, 1, 1]))
-    for _ in range(3):
-        model.decode_step(np.array([5, 6, 7, 8]), state)
-    caches = [*state.keys, *state.values]
-    before = [cache.copy() for cache in caches]
-    state.reorder(np.array([1, 1, 2, 3]))
-    for cache, after, copy in zip(caches, [*state.keys, *state.values], before, strict=True):
-        assert after is cache
-        np.testing.assert_array_equal(after[:, :, :6], copy[:, :, :6])
 
 
 def test_a_token_for_each_row():

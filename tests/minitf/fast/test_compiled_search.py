@@ -11,7 +11,7 @@ from autograd.fast import set_kernels
 from autograd.fast.threads import _Process
 from minitf.config.model import EOS
 from minitf.decoding.decoder import TransformerDecoder
-from minitf.decoding.lines import batches_by_length, run_batches
+from minitf.decoding.lines import run_batches
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import inference as fast_decoder
@@ -145,18 +145,6 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
     assert run(3) == alone
     assert len(calls) == 2 * count
     assert alone[:6] == [found_by(decoder, row[row != 0][None], config)[0] for row in SOURCE]
-
-
-@pytest.mark.parametrize(("in_cache", "sizes"), [(4_000_000, [40, *[8] * 7, 4]), (0, [40, 40, 20])])
-def test_the_last_batches_of_a_small_model_are_divided(monkeypatch, in_cache, sizes):
-    monkeypatch.setattr(_Process, "threads", 2)
-    monkeypatch.setattr(fast_decoder, "IN_CACHE", in_cache)
-    monkeypatch.setattr(fast_decoder, "run", lambda work, batches: given.extend(batches))
-    given = []
-    decoder = InferenceTransformer(lively())
-    decoder.compute_batches(None, batches_by_length, range(1, 101), 10_000, 40, 1)
-    assert [len(batch) for batch in given] == sizes
-    assert [*chain(*given)] == [*range(99, -1, -1)]
 
 
 def test_what_stays_with_the_plain_search(monkeypatch):

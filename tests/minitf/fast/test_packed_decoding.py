@@ -91,16 +91,6 @@ def test_a_run_is_loaded(tiny_run):
     assert scored.log_probability != exact.log_probability
 
 
-def test_the_memory_of_float32_is_returned_once_nothing_more_is_packed(tiny_run, monkeypatch):
-    returned = []
-    monkeypatch.setattr("minitf.translation.translator.return_freed_memory", lambda: returned.append(True))
-    translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
-    assert returned == [True]
-    assert "compiled_search" in vars(translator.decoder)
-    Translator.load(tiny_run, warn=lambda message: None)
-    assert returned == [True]
-
-
 def test_every_kind_of_search(tiny_run):
     translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
     search = {"max_extra_length": 5}

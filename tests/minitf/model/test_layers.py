@@ -7,7 +7,6 @@ import pytest
 
 from autograd import Tensor, random
 from minitf import (
-    Dropout,
     Embedding,
     FeedForward,
     Initializer,
@@ -248,12 +247,3 @@ def test_embedding_is_scaled_by_the_root_of_its_width():
     layer = Embedding(10, 16, init())
     ids = np.array([[1, 9, 1]])
     np.testing.assert_array_equal(layer(ids).data, 4 * layer.weight.data[ids])
-
-
-def test_dropout_only_while_training():
-    layer = Dropout(0.5)
-    x = Tensor(np.ones((20, 20)))
-    assert set(np.unique(layer(x).data)) == {0, 2}
-    assert layer.eval()(x) is x
-    assert set(np.unique(layer.train()(x).data)) == {0, 2}
-    assert layer.named_parameters() == {}

@@ -102,13 +102,6 @@ def test_a_parameter_without_a_gradient_holds_nothing_up():
     assert not named["unused"].grad.data.any()
 
 
-def test_buckets_hold_what_they_should():
-    named = {str(i): Parameter(np.zeros(200_000, np.float32)) for i in range(12)}
-    gradients = GradientBuckets(list(named.values()), Recorder(), bucket_bytes=3_000_000)
-    sizes = [len(bucket) for bucket, _ in gradients.buckets]
-    assert sizes == [2, 4, 4, 1, 1]  # 1 MiB first, and the last one by itself
-
-
 def test_on_a_cpu_buckets_wait_for_the_end_of_the_backward_pass():
     named, loss = network()
     group = Recorder(2)

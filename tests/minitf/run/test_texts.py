@@ -57,12 +57,6 @@ def test_texts_that_are_gone_or_edited_change_no_bit(ground, begun, tmp_path, ch
     assert as_never_moved(ground, moved)
 
 
-def test_a_text_that_is_named_on_resuming_is_refused(begun, capsys):
-    texts, run = begun
-    assert resume(run, "--train", texts / "valid.en", texts / "valid.de") == 2
-    assert "differs from the run's" in capsys.readouterr().err
-
-
 def test_without_copies_a_text_that_is_gone_is_named(begun, capsys):
     texts, run = begun
     shutil.rmtree(run / "data" / "texts")

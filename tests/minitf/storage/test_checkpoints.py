@@ -150,15 +150,6 @@ def test_the_last_whole_one_is_used_and_damaged_ones_are_told_and_set_aside(tmp_
     assert load_latest(store, no_warning)[1] == {"step": 2}
 
 
-def test_where_none_is_whole_training_does_not_start_anew(tmp_path):
-    store = filled(tmp_path, [1, 2])
-    flip(store.path(1))
-    cut(store.path(2))
-    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints in .* is intact"):
-        load_latest(store, lambda message: None)
-    assert store.steps() == [1, 2]
-
-
 def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
     """Going back to an older one would hide a wrong permission."""
     store = filled(tmp_path, [1, 2])

@@ -36,14 +36,6 @@ def test_plain_lines_where_there_is_no_terminal(capsys):
     )
 
 
-def test_a_progress_that_is_not_shown_prints_nothing(capsys):
-    with Progress(2000, 0, shown=False) as progress:
-        progress.step(0, 75, RECORD)
-        progress.update(RECORD, 75)
-        progress.say("step 1,200: validation loss 1")
-    assert capsys.readouterr() == ("", "")
-
-
 def seen_on_terminal(program, columns, rows=24):
     """What a program writes to a terminal of this size."""
     ours, theirs = pty.openpty()
@@ -96,8 +88,9 @@ os.write(1, b"done")
 """
 
 
-@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "| cat"])
-@pytest.mark.parametrize("buffering", ["", "PYTHONUNBUFFERED=1"])
+@pytest.mark.parametrize(
+    ("where", "buffering"), [("2>&-", ""), ("2>/dev/full", "PYTHONUNBUFFERED=1"), ("| cat", "PYTHONUNBUFFERED=1")]
+)
 def test_nobody_has_to_listen(where, buffering):
     """Closed, full: the work goes on to its end, and nothing comes among the output."""
     script = f'{buffering} "$0" -W error -c "$1" {where}'

@@ -104,12 +104,6 @@ def test_a_failing_write_deep_in_a_buffer_is_told_by_the_name_of_the_action(tmp_
     assert names(tmp_path) == []
 
 
-def test_line_ends_are_written_as_they_are(tmp_path):
-    with atomic_write(tmp_path / "out", "w") as file:
-        file.write("a\r\u2028é\n")
-    assert (tmp_path / "out").read_bytes() == "a\r\u2028é\n".encode()
-
-
 def test_the_mode_of_a_replaced_file_stays_and_a_new_one_follows_the_umask(tmp_path):
     path = tmp_path / "old"
     path.touch()

@@ -10,7 +10,6 @@ import pytest
 from minitf.config import RunConfig
 from minitf.errors import UserError
 from minitf.training.state import (
-    CLOCK_FIELDS,
     CLOCK_KEYS,
     Clock,
     Interval,
@@ -105,15 +104,6 @@ def test_a_state_comes_back_through_json_as_it_was(state):
 def test_a_state_of_an_earlier_version_is_read():
     old = full_state().to_plain() | {"skipped_updates": 0, "skipped_in_a_row": 0, "saved_s": 0.2}
     assert TrainState.from_plain(old) == full_state()
-
-
-def test_the_clock_is_part_of_the_state():
-    plain = full_state().to_plain()
-    for name in CLOCK_FIELDS:
-        place = plain
-        for part in name.split("."):
-            place = place[part]
-        assert isinstance(place, int | float)
 
 
 def broken(**changes):
