@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--beams", type=int, nargs="+", default=[4], help="corpus: 1 is greedy search")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, help="default: one a core")
+    parser.add_argument("--device", default="cpu", help="corpus: cuda for a GPU")
     parser.add_argument("--kernels", choices=["numpy", "numba"], default="numpy")
     args = parser.parse_args()
     set_up_device(args.threads, kernels=args.kernels)
@@ -127,7 +128,7 @@ def load_times(folder: Path) -> dict[str, float]:
 
 def corpus(args: argparse.Namespace) -> None:
     """Every search and batch size once; the penalty is the mean log-probability, which all programs have."""
-    translator = Translator.load(args.run, precision=args.precision)
+    translator = Translator.load(args.run, precision=args.precision, device=args.device)
     lines = list(read_lines(args.input))[: args.lines]
 
     def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:

@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/../../.." || exit 1
 HERE=studies/benchmarks/gpu_window CARRIED=${CARRIED:-build/gpu-window} PEER=studies/benchmarks/peers/torch_transformer.py
 T0=$(date +%s) END=${END:-475} OUT=${OUT:-build/gpu-window/out} P=${PYTHON:-python3}
-PARTS=${*:-card kernels models cases demo curves suspects nccl step peer rates graphs sanitizers ncu}
+PARTS=${*:-card kernels models cases demo curves suspects nccl step peer rates translate graphs sanitizers ncu}
 R=$(mktemp -d)
 mkdir -p "$OUT"
 export RESULTS="$OUT/results.jsonl" PYTHONUNBUFFERED=1 CUPY_CACHE_DIR="${CUPY_CACHE_DIR:-/tmp/cupy}" TORCHINDUCTOR_CACHE_DIR=/tmp/inductor
@@ -80,6 +80,9 @@ if wanted peer; then
   wanted step && part step-again 45 $P $HERE/step.py
 fi
 wanted rates && part rates 90 $P $HERE/rates.py
+text=$CARRIED/multi30k/test_2016_flickr.en
+wanted translate && [ -e "$text" ] && part translate 60 $P studies/benchmarks/translate_ours.py corpus --device cuda \
+  --run "$R/demo" --input $text --lines 256 --batches 64 256 --beams 1 5
 wanted graphs && part graphs 60 $P $HERE/suspects.py memory_of_a_graph
 keep
 
