@@ -284,10 +284,20 @@ class Cuda(GpuBackend):
     def embedding_backward(
         self, g_y: Array, indices: Array, rows: int, scale: float = 1.0, drop: random.Mask | None = None
     ) -> Array:
+        total = cupy.zeros((rows, g_y.shape[1]), WIDE[KINDS[g_y.dtype]])
+        self.add_embedding_(total, g_y, indices, scale, drop)
+        return total
+
+    def add_embedding_(
+        self, total: Array, g_y: Array, indices: Array, scale: float, drop: random.Mask | None
+    ) -> None:  # fmt: skip
+        """total[indices] += scale · dropout(g_y).  Shapes: total [rows, D], g_y [N, D], indices int [N]"""
         kind, (count, width) = KINDS[g_y.dtype], g_y.shape
-        total = cupy.zeros((rows, width), WIDE[kind])
         if not g_y.size:
-            return total
+            return
+        if total.dtype != WIDE[kind] or not _is_contiguous(total):  # not one that this class made
+            total += self.embedding_backward(g_y, indices, len(total), scale, drop)
+            return
         # equal indices side by side, in the order of their rows: no two keys are equal, so the order may be unstable
         if count > cuda_source.ORDERED:
             keys = cupy.sort(indices.astype(np.int64) * count + cupy.arange(count))
@@ -296,7 +306,7 @@ class Cuda(GpuBackend):
             self._launch("order_rows", (-(-count // 128),), (32, 8), _indices(indices), keys, np.int32(count))
         chunks = -(-count // cuda_source.CHUNK)
         edges = cupy.empty((chunks, 2, width), WIDE[kind])
-        settings = total, edges, np.int64(count), np.int32(width), np.int32(rows), WIDE[kind].type(scale)
+        settings = total, edges, np.int64(count), np.int32(width), np.int32(len(total)), WIDE[kind].type(scale)
         threads = min(256, -(-width // (32 * GROUP)) * 32)
         self._launch(
             f"embedding_backward<{kind}>", (chunks,), (threads,), _contiguous(g_y), keys, *settings,
@@ -306,7 +316,6 @@ class Cuda(GpuBackend):
             f"embedding_edges<{cuda_source.WIDE[kind]}>", (chunks, -(-width // 32)), (32, cuda_source.SUMMED),
             keys, edges, total, *settings[2:],
         )  # fmt: skip
-        return total
 
     # ---- Products ----
 

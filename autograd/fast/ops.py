@@ -233,23 +233,24 @@ class RowSparse:
 
     It is no array and goes no further than the sum of an embedding's weight.
 
-    Shapes: g_rows [N, D], indices int [N]
+    Shapes: g_rows [N, D], of `dropout`'s result, indices int [N]
     """
 
-    def __init__(self, kernels: Kernels, g_rows: Any, indices: Any, rows: int, scale: float):
-        self.kernels, self.g_rows, self.indices, self.scale = kernels, g_rows, indices, scale
-        self.shape, self.dtype = (rows, g_rows.shape[1]), g_rows.dtype
-
-    def astype(self, dtype: Any) -> RowSparse:
-        """Return the same in another precision."""
-        return RowSparse(self.kernels, self.g_rows.astype(dtype), self.indices, self.shape[0], self.scale)
+    def __init__(
+        self, kernels: Kernels, g_rows: Any, indices: Any, rows: int, scale: float, drop: Mask | None, dtype: Any
+    ):  # fmt: skip
+        self.kernels, self.g_rows, self.indices = kernels, g_rows, indices
+        self.scale, self.drop, self.shape, self.dtype = scale, drop, (rows, g_rows.shape[1]), dtype
 
     def dense(self) -> Any:
         """Return all rows."""
-        return self.kernels.embedding_backward(self.g_rows, self.indices, self.shape[0], self.scale)
+        return self.kernels.embedding_backward(self.g_rows, self.indices, self.shape[0], self.scale, self.drop)
 
     def add_to(self, total: Any) -> None:
         """total += the rows that are not 0, each summed before it is added, as `dense` sums it."""
+        if self.kernels.backend is not CPU:
+            self.kernels.add_embedding_(total, self.g_rows, self.indices, self.scale, self.drop)
+            return
         present, place = np.unique(self.indices, return_inverse=True)
         total[present] += self.kernels.embedding_backward(self.g_rows, place, len(present), self.scale)
 
@@ -280,10 +281,11 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
         g_weight = g_positions = None
         if needs_weight:
             g_rows, indices = g_y.reshape(indices.size, g_y.shape[-1]), indices.reshape(-1)  # [N, D], [N]
-            if self.backend is CPU and indices.size < self.rows and not state.events.after_backward:
-                g_weight = RowSparse(self.kernels, g_rows, indices, self.rows, self.scale)
-            else:
-                g_weight = self.kernels.embedding_backward(g_rows, indices, self.rows, self.scale, drawn)
+            spec = self.input_specs[0]
+            assert spec is not None
+            g_weight = RowSparse(self.kernels, g_rows, indices, self.rows, self.scale, drawn, spec.dtype)
+            if state.events.after_backward or (self.backend is CPU and indices.size >= self.rows):
+                g_weight = g_weight.dense()
         if needs_positions:
             g_positions = self._g_positions(g_y)
         return g_weight, None, g_positions
