@@ -22,7 +22,7 @@ struct Place {  // strides of an array [B, H, rows, columns], in elements; colum
 struct AttentionShape {
     Place q, k, v, y, g_y, g_q, g_k, g_v;
     i64 mask[4];            // strides of the mask [B, H, T, S]; 0 along axes that it is broadcast over
-    int heads, t, s, k_width, v_width, unused;
+    int heads, t, s, k_width, v_width, causal;  // causal: queries attend to no later keys; there is no mask then
 };
 
 template <class T> __device__ inline T* at(T* array, const Place& place, i64 b, i64 h, i64 row) {
@@ -65,11 +65,6 @@ template <> struct Owned<bf16> {  // what mma.sync gives a lane: pairs of column
     __device__ static int step(int i) { return i / 4 * 8 + i % 2; }
 };
 
-// x and y of a row that a thread holds; of bf16, neighbours, in one store of 4 bytes.
-template <class T> __device__ inline void store_pair(T* row, int first, int second, Wide<T> x, Wide<T> y) {
-    row[first] = T(x), row[second] = T(y);
-}
-
 __device__ inline unsigned rounded_pair(float low, float high) {
 #ifdef __CUDACC__
     unsigned pair;
@@ -78,10 +73,6 @@ __device__ inline unsigned rounded_pair(float low, float high) {
 #else
     return bf16(low).bits | unsigned(bf16(high).bits) << 16;
 #endif
-}
-
-__device__ inline void store_pair(bf16* row, int first, int, float x, float y) {
-    *(unsigned*)(row + first) = rounded_pair(x, y);
 }
 
 template <class T> __device__ constexpr int padding() { return sizeof(T) == 2 ? 8 : 1; }  // against bank conflicts
@@ -190,16 +181,20 @@ template <int WIDTH> __device__ inline void multiply_rows(float (&c)[32], const 
     const int LD = WIDTH + padding<bf16>();
     a = first_then_second(a + threadIdx.x / 32 * 16 * LD, LD), b = second_then_first(b, LD);
 #pragma unroll
-    for (int k = 0; k < WIDTH; k += 16) {
-        unsigned x[4], y[4];  // y: of two times 8 columns
-        load_matrices<false>(x, a + k);
+    for (int chunk = 0; chunk < WIDTH; chunk += 32) {
+        unsigned x[2][4];
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            if (groups >> j & 1) {
-                load_matrices<false>(y, b + j * 16 * LD + k);
-                mma(c + 8 * j, x, y[0], y[1]);
-                mma(c + 8 * j + 4, x, y[2], y[3]);
-            }
+        for (int k = 0; k < 2; k++) load_matrices<false>(x[k], a + chunk + 16 * k);
+#pragma unroll
+        for (int group = 0; group < 4; group++)
+            if (groups >> group & 1)
+#pragma unroll
+                for (int k = 0; k < 2; k++) {
+                    unsigned y[4];  // of two times 8 columns
+                    load_matrices<false>(y, b + group * 16 * LD + chunk + 16 * k);
+                    mma(c + 8 * group, x[k], y[0], y[1]);
+                    mma(c + 8 * group + 4, x[k], y[2], y[3]);
+                }
     }
 }
 
@@ -259,46 +254,44 @@ template <class T> __device__ inline void wait_for_tiles() {
 // Row-major, WIDTH columns; elements beyond `rows` and `columns` become 0, so they add nothing to a product.
 template <class T, int WIDTH>
 __device__ inline void load_tile(T* tile, const T* from, i64 row_stride, int rows, int columns) {
-    const int LD = WIDTH + padding<T>(), per_row = WIDTH / 8, column = threadIdx.x % per_row * 8;  // groups of 8 elements
-    const int filled = sizeof(T) == 2 ? (rows + 15) / 16 * 16 : TILE;   // products of bf16 leave out what is beyond
-    from += column;
-    const bool whole = sizeof(T) == 2 && columns % 8 == 0 && row_stride % 8 == 0 && (u64)from % 16 == 0;
-    const int step = THREADS / per_row;
-    int row = threadIdx.x / per_row;
-    tile += row * LD + column, from += row * row_stride;
+    const int LD = WIDTH + padding<T>(), PER_ROW = WIDTH / 8, STEP = THREADS / PER_ROW;  // groups of 8 elements
+    const int first = threadIdx.x / PER_ROW, column = threadIdx.x % PER_ROW * 8;
+    tile += first * LD + column, from += first * row_stride + column;
     if constexpr (sizeof(T) == 2)
-        if (whole) {
+        if (columns % 8 == 0 && row_stride % 8 == 0 && (u64)from % 16 == 0) {
 #pragma unroll
-            for (; row < TILE; row += step, tile += step * LD, from += step * row_stride)
-                if (row < filled) copy_or_clear(tile, from, row < rows && column < columns);
+            for (int row = 0; row < TILE; row += STEP)
+                copy_or_clear(tile + row * LD, from + row * row_stride, first + row < rows && column < columns);
             return;
         }
 #pragma unroll 1
-    for (; row < TILE; row += step, tile += step * LD, from += step * row_stride)
+    for (int row = 0; row < TILE; row += STEP)
 #pragma unroll
-        for (int i = 0; i < 8; i++) tile[i] = row < rows && column + i < columns ? from[i] : T(0.0f);
+        for (int i = 0; i < 8; i++)
+            tile[row * LD + i] = first + row < rows && column + i < columns ? from[row * row_stride + i] : T(0.0f);
 }
 
 // Rows × columns of a product held in registers, times `factor(slot)` of each row.
 template <class T, class Factor>
 __device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, const Wide<T> (&c)[32], Factor factor) {
     typedef Owned<T> Own;
-    const bool aligned = (u64)to % (2 * sizeof(T)) == 0 && row_stride % 2 == 0;
+    const bool in_pairs = columns % 2 == 0 && row_stride % 2 == 0 && (u64)to % (2 * sizeof(T)) == 0;
 #pragma unroll
     for (int slot = 0; slot < Own::ROWS; slot++) {
         if (Own::row(slot) >= rows) continue;
         T* place = to + Own::row(slot) * row_stride;
         const Wide<T> times = factor(slot);
+        if (sizeof(T) == 2 && in_pairs) {  // neighbours, 4 bytes at once
 #pragma unroll
-        for (int i = 0; i < 32; i += 2) {
-            if (Own::slot(i) != slot) continue;
-            const int first = Own::first_column() + Own::step(i), second = Own::first_column() + Own::step(i + 1);
-            const Wide<T> x = c[i] * times, y = c[i + 1] * times;
-            if (aligned && second < columns) store_pair(place, first, second, x, y);
-            else {
-                if (first < columns) place[first] = T(x);
-                if (second < columns) place[second] = T(y);
-            }
+            for (int i = 0; i < 32; i += 2)
+                if (Own::slot(i) == slot && Own::first_column() + Own::step(i) < columns)
+                    *(unsigned*)(place + Own::first_column() + Own::step(i)) =
+                        rounded_pair(c[i] * times, c[i + 1] * times);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                if (Own::slot(i) == slot && Own::first_column() + Own::step(i) < columns)
+                    place[Own::first_column() + Own::step(i)] = T(c[i] * times);
         }
     }
 }
@@ -309,24 +302,29 @@ __device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, 
 
 // May the query attend to the key?
 __device__ inline unsigned allowed_bits(const bool* mask, const AttentionShape& shape, i64 b, i64 h, int t, int s) {
-    const int lane = threadIdx.x % 32, row = lane % 16, keys = shape.s - s - lane / 16 * 32;
+    const int lane = threadIdx.x % 32, row = lane % 16;
+    const int end = shape.causal && t + row < shape.s ? t + row + 1 : shape.s, keys = end - s - lane / 16 * 32;
     const unsigned inside = t + row >= shape.t || keys <= 0 ? 0 : keys >= 32 ? ~0u : (1u << keys) - 1;
     if (!mask) return inside;
     mask += b * shape.mask[0] + h * shape.mask[1] + t * shape.mask[2] + (s + lane) * shape.mask[3];
-    const bool first = s + lane < shape.s, second = s + 32 + lane < shape.s;
+    const auto bits_of_row = [&](int r) {  // neighbouring lanes read neighbouring keys
+        const bool* const key = mask + r * shape.mask[2];
+        const unsigned low = __ballot_sync(~0u, t + r < shape.t && s + lane < shape.s && *key);
+        const unsigned high = __ballot_sync(~0u, t + r < shape.t && s + 32 + lane < shape.s && key[32 * shape.mask[3]]);
+        return lane < 16 ? low : high;
+    };
+    if (shape.mask[2] == 0) return inside & bits_of_row(0);  // as that of padding
     unsigned bits = 0;
-#pragma unroll
-    for (int r = 0; r < 16; r++) {  // neighbouring lanes read neighbouring keys
-        const bool* const of_row = mask + r * shape.mask[2];
-        const unsigned low = __ballot_sync(~0u, first && t + r < shape.t && *of_row);
-        const unsigned high = __ballot_sync(~0u, second && t + r < shape.t && of_row[32 * shape.mask[3]]);
-        if (r == row) bits = lane < 16 ? low : high;
+#pragma unroll 4
+    for (int r = 0; r < 16; r++) {
+        const unsigned of_row = bits_of_row(r);
+        if (r == row) bits = of_row;
     }
     return inside & bits;
 }
 
 // Does dropout keep the weight?
-__device__ inline unsigned kept_bits(const Drop& drop, const AttentionShape& shape, i64 bh, int t, int s) {
+__device__ inline unsigned kept_bits(const Drop& drop, const AttentionShape& shape, unsigned bh, int t, int s) {
     if (!drop.below) return ~0u;
     const int lane = threadIdx.x % 32;
     const u64 position = (u64(bh) * shape.t + t + lane % 16) * shape.s + s + lane / 16 * 32;
@@ -380,7 +378,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
     DYNAMIC_SHARED(memory);
     T *q_tile = (T*)memory, *k_tile = q_tile + TILE * LD, *v_tile = k_tile + TILE * LD;
     T* p_tile = v_tile + TILE * LD;  // not of bf16
-    const i64 bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
+    const unsigned bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
     const int t0 = blockIdx.y * TILE, warp_t = t0 + threadIdx.x / 32 * 16;
     const W exponent = scale * W(LOG2_E);
     W out[CHUNKS][32] = {};
@@ -453,7 +451,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
 #pragma unroll
     for (int slot = 0; slot < Own::ROWS; slot++)
         if (threadIdx.x % Own::LANES == 0 && t0 + Own::row(slot) < shape.t)
-            log_total[bh * shape.t + t0 + Own::row(slot)] =
+            log_total[i64(bh) * shape.t + t0 + Own::row(slot)] =
                 total[slot] == 0 ? infinity<W>() : top[slot] + logarithm(total[slot]) * W(LOG2_E);
 }
 
@@ -469,13 +467,13 @@ template <class T, bool ONE_TILE, int HEAD> struct Tiles {  // shared memory of 
         p = ONE_TILE ? v : g_y + SIZE;  // of one tile, in the places of v and k when these have been used
         g_scores = ONE_TILE ? k : p + TILE * width_of_weights<T>();
     }
-    __device__ void load_queries(const T* from_q, const T* from_g_y, const AttentionShape& shape, i64 bh, int t0) {
-        const i64 b = bh / shape.heads, h = bh % shape.heads;
+    __device__ void load_queries(const T* from_q, const T* from_g_y, const AttentionShape& shape, unsigned bh, int t0) {
+        const unsigned b = bh / shape.heads, h = bh % shape.heads;
         load_tile<T, HEAD>(q, at(from_q, shape.q, b, h, t0), shape.q.row, shape.t - t0, shape.k_width);
         load_tile<T, HEAD>(g_y, at(from_g_y, shape.g_y, b, h, t0), shape.g_y.row, shape.t - t0, shape.v_width);
     }
-    __device__ void load_keys(const T* from_k, const T* from_v, const AttentionShape& shape, i64 bh, int s0) {
-        const i64 b = bh / shape.heads, h = bh % shape.heads;
+    __device__ void load_keys(const T* from_k, const T* from_v, const AttentionShape& shape, unsigned bh, int s0) {
+        const unsigned b = bh / shape.heads, h = bh % shape.heads;
         load_tile<T, HEAD>(k, at(from_k, shape.k, b, h, s0), shape.k.row, shape.s - s0, shape.k_width);
         load_tile<T, HEAD>(v, at(from_v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
     }
@@ -495,13 +493,14 @@ __device__ inline void score_gradients(Weights<T>& p, Weights<T>& g_scores, cons
     typedef Wide<T> W;
     typedef Owned<T> Own;
     const W exponent = scale * W(LOG2_E), times = drop.below ? scale * W(drop.scale) : scale;
+    const unsigned used = ONE_TILE ? groups : 15;  // sums over tiles leave no registers for what branches cost
     W c[32] = {}, g[32] = {};
     multiply_rows<HEAD>(c, tiles.q, tiles.k, groups);
     multiply_rows<HEAD>(g, tiles.g_y, tiles.v, groups);
     const Bits<T> allowed(allowed_of_lane);
 #pragma unroll
     for (int group = 0; group < 4; group++)
-        if (groups >> group & 1)
+        if (used >> group & 1)
 #pragma unroll
             for (int i = 8 * group; i < 8 * group + 8; i++) {
             const W exact = power_of_two(rounded_product(c[i], exponent) - log_total[Own::slot(i)]);
@@ -514,14 +513,14 @@ __device__ inline void score_gradients(Weights<T>& p, Weights<T>& g_scores, cons
     if (sums_row) {
 #pragma unroll
         for (int group = 0; group < 4; group++)
-            if (groups >> group & 1)
+            if (used >> group & 1)
 #pragma unroll
                 for (int i = 8 * group; i < 8 * group + 8; i++) delta[Own::slot(i)] += c[i] * g[i];
         sum_of_lanes<T>(delta);
     }
 #pragma unroll
     for (int group = 0; group < 4; group++)
-        if (groups >> group & 1) {
+        if (used >> group & 1) {
 #pragma unroll
             for (int i = 8 * group; i < 8 * group + 8; i += 2) {
                 const W sum = delta[Own::slot(i)];
@@ -554,7 +553,7 @@ __device__ inline void sum_products(Wide<T> (&delta)[Owned<T>::ROWS], const T* y
 // g_k and g_v, and g_q where all keys are in one tile; else `deltas` [B · H, T] has Σ g_y · y · P(keep).  ONE_TILE: queries are in
 // one tile too.  Grid: B · H × tiles of keys.
 template <class T, bool ONE_TILE, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 5 : 2))
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 5 : 3))
 attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T* g_y, const Wide<T>* log_totals,
                    const Wide<T>* deltas, T* g_q, T* g_k, T* g_v, AttentionShape shape, Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
@@ -562,7 +561,7 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
     DYNAMIC_SHARED(memory);
     Tiles<T, ONE_TILE, HEAD> tiles(memory);
     const int LD = tiles.LD, CHUNKS = HEAD / TILE, warp = threadIdx.x / 32;
-    const i64 bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
+    const unsigned bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
     const int s0 = blockIdx.y * TILE;
     const bool one_tile_of_keys = ONE_TILE || shape.s <= TILE;
     const W kept_scale = drop.below ? W(drop.scale) : W(1);
@@ -578,8 +577,8 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
 #pragma unroll
         for (int slot = 0; slot < Owned<T>::ROWS; slot++) {
             const int t = t0 + Owned<T>::row(slot);
-            log_total[slot] = t < shape.t ? log_totals[bh * shape.t + t] : infinity<W>();
-            delta[slot] = t < shape.t && !one_tile_of_keys ? deltas[bh * shape.t + t] : W(0);
+            log_total[slot] = t < shape.t ? log_totals[i64(bh) * shape.t + t] : infinity<W>();
+            delta[slot] = t < shape.t && !one_tile_of_keys ? deltas[i64(bh) * shape.t + t] : W(0);
         }
         wait_for_tiles<T>();
         Weights<T> p, g_scores;
@@ -615,7 +614,7 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
 
 // g_q where keys fill several tiles, and `deltas` for attention_backward.  Grid: B · H × tiles of queries.
 template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(3))
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(4))
 attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask, const T* g_y,
                            const Wide<T>* log_totals, Wide<T>* deltas, const T* y, T* g_q, AttentionShape shape,
                            Wide<T> scale, Drop drop) {
@@ -623,7 +622,7 @@ attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask,
     DYNAMIC_SHARED(memory);
     Tiles<T, false, HEAD> tiles(memory);
     const int CHUNKS = HEAD / TILE;
-    const i64 bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
+    const unsigned bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
     const int t0 = blockIdx.y * TILE, warp_t = t0 + threadIdx.x / 32 * 16;
     tiles.load_queries(q, g_y, shape, bh, t0);
     W log_total[Owned<T>::ROWS], delta[Owned<T>::ROWS];
@@ -631,9 +630,9 @@ attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask,
 #pragma unroll
     for (int slot = 0; slot < Owned<T>::ROWS; slot++) {
         const int t = t0 + Owned<T>::row(slot);
-        log_total[slot] = t < shape.t ? log_totals[bh * shape.t + t] : infinity<W>();
+        log_total[slot] = t < shape.t ? log_totals[i64(bh) * shape.t + t] : infinity<W>();
         if (drop.below) delta[slot] /= W(drop.scale);  // as p is without that factor
-        if (t < shape.t && threadIdx.x % Owned<T>::LANES == 0) deltas[bh * shape.t + t] = delta[slot];
+        if (t < shape.t && threadIdx.x % Owned<T>::LANES == 0) deltas[i64(bh) * shape.t + t] = delta[slot];
     }
     W sum_q[CHUNKS][32] = {};
     for (int s0 = 0; s0 < shape.s; s0 += TILE) {

@@ -68,7 +68,7 @@ _PLACES = ("q", "k", "v", "y", "g_y", "g_q", "g_k", "g_v")
 SHAPE = np.dtype(
     [(name, "i8", 3) for name in _PLACES]
     + [("mask", "i8", 4)]
-    + [(name, "i4") for name in ("heads", "t", "s", "k_width", "v_width", "_")]
+    + [(name, "i4") for name in ("heads", "t", "s", "k_width", "v_width", "causal")]
 )
 
 
@@ -471,19 +471,21 @@ class Cuda(GpuBackend):
         (b, h, t, _), m = q.shape, v.shape[3]
         y = heads_last_empty(cupy, (b, h, t, m), q.dtype)
         log_total = cupy.empty((b * h, t), WIDE[kind])
-        mask, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y)
+        causal = mask is not None and mask is self._causal
+        mask = None if causal else mask  # which the kernels know without reading it
+        shape = _attention_shape(mask, causal, q=q, k=k, v=v, y=y)
         self._launch(
             f"attention<{kind}, {_one_tile(kind, t, k.shape[2])}, {head}>", (b * h, -(-t // TILE)), (128,),
             q, k, v, mask, y, log_total, shape, WIDE[kind].type(scale), self._drop_of(keep),
             shared=cuda_source.attention_shared_bytes(kind, head, backward=False),
         )  # fmt: skip
-        return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask)
+        return y.reshape(*leading, t, m) if y.shape[:2] != leading else y, (y, log_total, mask, causal)
 
     def attention_backward(
         self, g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
         scale: float, places: Places = NO_PLACES,
     ) -> tuple[Array, Array, Array]:  # fmt: skip
-        y, log_total, mask = kept
+        y, log_total, mask, causal = kept
         kind, head = self.attention_kernel(q, k, v)
         assert kind is not None  # as in the forward pass
         q, k, v, leading = _as_heads(q, k, v)
@@ -493,7 +495,7 @@ class Cuda(GpuBackend):
         (b, h, t, _), s = q.shape, k.shape[2]
         gradients = gradients_of_heads(cupy, [a.shape for a in (q, k, v)], q.dtype, places)
         g_q, g_k, g_v = gradients
-        _, shape = _attention_shape(mask, leading, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
+        shape = _attention_shape(mask, causal, q=q, k=k, v=v, y=y, g_y=g_y, g_q=g_q, g_k=g_k, g_v=g_v)
         inputs = (q, k, v, mask, g_y, log_total)
         settings = (shape, WIDE[kind].type(scale), self._drop_of(keep))
         delta, one_tile = None, _one_tile(kind, t, s)
@@ -817,8 +819,8 @@ def _one_tile(kind: str, t: int, s: int) -> str:
     return "true" if kind == "bf16" and max(t, s) <= TILE else "false"
 
 
-def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Array) -> tuple[Array | None, Any]:
-    """Return the mask, and the structure `AttentionShape` of attention.cu: strides and sizes of all arrays."""
+def _attention_shape(mask: Array | None, causal: bool, **arrays: Array) -> Any:
+    """Return the structure `AttentionShape` of attention.cu: strides and sizes of all arrays."""
     q, k, v = arrays["q"], arrays["k"], arrays["v"]
     t, s = q.shape[2], k.shape[2]
     shape = np.zeros((), SHAPE)
@@ -828,5 +830,5 @@ def _attention_shape(mask: Array | None, leading: tuple[int, ...], **arrays: Arr
         # by indexing, not by reshape, which might copy: the kernel gets the mask's own address
         shape["mask"] = cupy.broadcast_to(mask[(None,) * (4 - mask.ndim)], (*q.shape[:2], t, s)).strides
     shape["heads"], shape["t"], shape["s"] = q.shape[1], t, s
-    shape["k_width"], shape["v_width"] = q.shape[3], v.shape[3]
-    return mask, shape[()]
+    shape["k_width"], shape["v_width"], shape["causal"] = q.shape[3], v.shape[3], causal
+    return shape[()]

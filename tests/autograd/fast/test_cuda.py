@@ -332,6 +332,8 @@ def check_attention(backend: Any, size: tuple[int, ...], kind: str, drop_below: 
     mask = None if drop_below is None else masks((b, h, t, s))
     scale, keep = (1.0, None) if mask is None else (mask.scale, mask.array())
     device = [to_device(backend, a) for a in (q, k, v, allowed)]
+    if kind == "causal":
+        device[3] = backend.causal_mask(t, s)  # whose elements kernels need not read
     y, kept = backend.attention(*device, mask, scale, 0.3)
     expected, expected_kept = NUMPY.attention(q, k, v, allowed, keep, scale, 0.3)
     assert_close(y, expected, 20 * tolerance_of(dtype))
@@ -371,7 +373,7 @@ BF16 = 2**-8  # relative, of one rounding
 @pytest.mark.parametrize(
     "size", [(1, 1, 3, 5, 8, 8), (2, 2, 50, 50, 64, 64), (1, 1, 70, 130, 64, 20), (1, 1, 9, 70, 100, 128)], ids=str
 )
-@pytest.mark.parametrize("kind", ["none", "padded and causal", "any"])
+@pytest.mark.parametrize("kind", ["none", "causal", "padded and causal", "any"])
 def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int, ...], kind: str) -> None:
     b, h, t, s, k_width, v_width = size
     rng = np.random.default_rng(0)
@@ -381,7 +383,10 @@ def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int
     mask = masks((b, h, t, s)) if kind == "any" else None
     scale, keep = (1.0, None) if mask is None else (mask.scale, mask.array())
     device = [backend.asarray(a.astype(bf16)) for a in (q, k, v, g_y)]
-    y, kept = backend.attention(*device[:3], to_device(backend, allowed), mask, scale, 0.125)
+    causal = backend.causal_mask(t, s) if kind == "causal" else None
+    y, kept = backend.attention(
+        *device[:3], to_device(backend, allowed) if causal is None else causal, mask, scale, 0.125
+    )
     expected, expected_kept = NUMPY.attention(q, k, v, allowed, keep, scale, 0.125)
     assert_close(y, expected, 4 * BF16)
     gradients = backend.attention_backward(device[3], *device[:3], kept, mask, scale, 0.125)
