@@ -254,7 +254,7 @@ class Cuda(GpuBackend):
         self._launch(
             f"layer_norm_backward<{kind}, {groups}>", (blocks, groups // held), (32, warps),
             g_y, normalised, inverse_std, _contiguous(weight), g_z, g_x, partial, self._done, g_weight, g_bias,
-            np.int64(rows), np.int32(width), np.int32(g_y.shape[1]), self._drop_of(keep),
+            np.int64(rows), np.int32(width), np.int32(g_y.shape[-1]), self._drop_of(keep),
             shared=(groups + warps) * 32 * GROUP * WIDE[kind].itemsize,
         )  # fmt: skip
         return _columns(g_x, width), _columns(g_z, width), g_weight, g_bias
@@ -750,18 +750,18 @@ def _contiguous(a: Array) -> Array:
 
 
 def _rows(a: Array) -> Array:
-    """Return a contiguous matrix whose rows begin at multiples of 16 bytes, with zeros at their ends if need be."""
-    rows, width = a.shape
+    """Return a contiguous array [..., D] whose rows begin at multiples of 16 bytes, by zeros at their ends."""
+    *leading, width = a.shape
     padded = -(-width * a.itemsize // 16) * 16 // a.itemsize
     if padded == width and a.flags.c_contiguous and a.data.ptr % 16 == 0:
         return a
-    whole = cupy.zeros((rows, padded), a.dtype)
-    whole[:, :width] = a
+    whole = cupy.zeros((*leading, padded), a.dtype)
+    whole[..., :width] = a
     return whole
 
 
 def _columns(a: Array, width: int) -> Array:
-    return a if a.shape[1] == width else a[:, :width]  # no view of all: the engine copies views
+    return a if a.shape[-1] == width else a[..., :width]  # no view of all: the engine copies views
 
 
 def _indices(a: Array) -> Array:
