@@ -13,10 +13,8 @@ from autograd import Op, Tensor, apply
 from autograd.engine import run_backward
 from autograd.observers import Observer, observe
 from tests.cases import all_cases
-from tests.cases.layers import LAYERS
 
 CASES = list(all_cases())
-LAYER_CASES = [case for cases in LAYERS.values() for case in cases]
 
 
 def leaf(*values):
@@ -88,13 +86,6 @@ def test_second_derivatives(op, ops):
         if case.op == op:
             function, arrays = case.make(np.random.default_rng(3))
             assert second_order_error(function, arrays, np.random.default_rng(4)) < 1e-9, str(case)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("case", LAYER_CASES, ids=str)
-def test_second_derivatives_of_layers(case):
-    function, arrays = case.make(np.random.default_rng(3))
-    assert second_order_error(function, arrays, np.random.default_rng(4)) < 1e-9
 
 
 def test_every_op_is_differentiated_twice():

@@ -8,22 +8,12 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Op, Tensor, checkpoint, random
-from tests.helpers.leaves import random_leaf, without_garbage_collector
+from autograd import Tensor, checkpoint, random
+from tests.helpers.leaves import nodes_behind, random_leaf, without_garbage_collector
 
 
 def plain(fn, *args, **kwargs):
     return fn(*args, **kwargs)
-
-
-def nodes_behind(tensor):
-    found, stack = {}, [tensor.op]
-    while stack:
-        op = stack.pop()
-        if isinstance(op, Op) and id(op) not in found:
-            found[id(op)] = op
-            stack.extend([edge[0] for edge in op.edges if edge is not None])
-    return list(found.values())
 
 
 def saved_bytes(tensor):

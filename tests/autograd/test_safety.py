@@ -8,19 +8,9 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor, apply, no_grad
-from tests.helpers.leaves import leaf, random_leaf, without_garbage_collector
+from tests.helpers.leaves import leaf, nodes_behind, random_leaf, without_garbage_collector
 
 # ---- Freeing by reference counting alone ----
-
-
-def ops_behind(tensor):
-    found, stack = [], [tensor.op]
-    while stack:
-        op = stack.pop()
-        if isinstance(op, Op) and op not in found:
-            found.append(op)
-            stack.extend(edge[0] for edge in op.edges if edge is not None)
-    return found
 
 
 def build_graph():
@@ -37,7 +27,7 @@ def build_graph():
 def test_graph_dies_with_its_last_tensor(run):
     with without_garbage_collector():
         leaves, middle, y = build_graph()
-        ops = [weakref.ref(op) for op in ops_behind(y)]
+        ops = [weakref.ref(op) for op in nodes_behind(y)]
         assert len(ops) > 10
         tensors = [weakref.ref(t) for t in (*middle, y)]
         arrays = [weakref.ref(t.data) for t in (*middle, y) if t.data.base is None]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from autograd import Tensor
+from autograd import Op, Tensor
 
 
 def leaf(*values, dtype=np.float64):
@@ -16,6 +16,17 @@ def leaf(*values, dtype=np.float64):
 
 def random_leaf(*shape, seed=0):
     return Tensor(np.random.default_rng(seed).standard_normal(shape), requires_grad=True)
+
+
+def nodes_behind(tensor):
+    """The nodes of the graph behind a Tensor, each once."""
+    found, stack = {}, [tensor.op]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, Op) and id(op) not in found:
+            found[id(op)] = op
+            stack.extend([edge[0] for edge in op.edges if edge is not None])
+    return list(found.values())
 
 
 @contextmanager

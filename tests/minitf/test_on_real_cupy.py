@@ -104,24 +104,6 @@ def test_sums_that_never_end_end_the_job(tmp_path: Path, fault: str, said: str) 
     assert re.search(said, done.stderr), done.stderr
 
 
-@pytest.mark.parametrize(
-    ("machine", "said"),
-    [
-        ({"STUB_DEVICES": "0"}, "CuPy finds no NVIDIA GPU"),
-        ({"STUB_DRIVER": "0"}, "there is no NVIDIA driver"),
-        ({"STUB_DRIVER": "12040"}, "the NVIDIA driver is for CUDA 12.4, and this CuPy needs one for CUDA 13.0"),
-        ({"STUB_CAPABILITY": "70"}, "compute capability is 7.0, and 7.5 is the least"),
-        ({"STUB_CAPABILITY": "75"}, "precision=bf16 needs a GPU of compute capability 8.0"),
-    ],
-)
-def test_what_is_missing_is_said(tmp_path: Path, machine: dict[str, str], said: str) -> None:
-    flags = ["--device", "cuda", "--precision", "bf16", "--output", str(tmp_path / "run")]
-    done = run("-m", "minitf", "train", *flags, stub="counts", **machine)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def step(*flags: str, **settings: Any) -> dict[str, Any]:
     done = run("-m", "tests.emulation.real_cupy.step", *flags, **{"stub": "counts", "limit_s": 300, **settings})
     assert done.returncode == 0, done.stderr

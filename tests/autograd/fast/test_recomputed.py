@@ -7,9 +7,9 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, random
-from autograd.engine import Op
 from autograd.fast import recomputed
 from autograd.recompute import checkpoint
+from tests.helpers.leaves import nodes_behind
 
 recomputed.recompute_large_outputs()
 
@@ -42,11 +42,8 @@ class Layer:
 
 
 def kept(loss):
-    nodes = [loss.op]
-    for node in nodes:  # grows
-        behind = [edge[0] for edge in node.edges if edge is not None]
-        nodes += [op for op in behind if isinstance(op, Op) and op not in nodes]
-    return sum(type(a) is recomputed.RecomputedArray for node in nodes for a in getattr(node._saved, "saved", ()))
+    saved = [a for node in nodes_behind(loss) for a in getattr(node._saved, "saved", ())]
+    return sum(type(a) is recomputed.RecomputedArray for a in saved)
 
 
 def gradients(loss, leaves, **settings):

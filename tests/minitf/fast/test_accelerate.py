@@ -8,7 +8,6 @@ import pytest
 import autograd as ag
 from additions.inspect.graph import SavedMemory
 from autograd import Tensor, random, safety
-from autograd.engine import Op
 from autograd.fast import kernels_on, recomputed
 from autograd.observers import Observer, observe
 from minitf.config import OptimizerConfig, TransformerConfig
@@ -19,6 +18,7 @@ from minitf.model.layers import FeedForward
 from minitf.model.parameters import Initializer, Parameter
 from minitf.model.transformer import Transformer, padding_mask
 from minitf.training.optim import Adam
+from tests.helpers.leaves import nodes_behind
 from tests.helpers.marks import parametrize_some
 from tests.helpers.model_variants import batch, every_variant, loss_of, model_with
 
@@ -192,12 +192,8 @@ def test_checkpointed_activations_give_the_same_bits(changes, monkeypatch):
 
 def saved_bytes(loss):
     """Bytes of the arrays that the graph behind a loss holds."""
-    nodes = [loss.op]
-    for node in nodes:  # grows
-        behind = [edge[0] for edge in node.edges if edge is not None and isinstance(edge[0], Op)]
-        nodes += [op for op in dict.fromkeys(behind) if op not in nodes]
     memory = SavedMemory()
-    return sum(memory.added_by(op) for op in nodes)
+    return sum(memory.added_by(op) for op in nodes_behind(loss))
 
 
 # ---- Projections as one product ----

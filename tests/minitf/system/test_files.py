@@ -6,7 +6,7 @@ import os
 import pytest
 
 from minitf.errors import UserError
-from minitf.system.files import open_regular, os_errors_explained, parse_json, require_no_links
+from minitf.system.files import open_regular, os_errors_explained, parse_json
 
 
 @pytest.mark.parametrize(
@@ -56,21 +56,3 @@ def test_a_pipe_or_a_device_is_not_opened(tmp_path):
     (tmp_path / "text").write_bytes(b"text")
     with open_regular(tmp_path / "text") as file:
         assert file.read() == b"text"
-
-
-@pytest.mark.parametrize("place", ["a", "data/train/a"])
-@pytest.mark.parametrize("kind", ["link", "dangling", "link to a folder", "pipe"])
-def test_a_folder_with_a_link_or_a_pipe_is_refused(tmp_path, place, kind):
-    path = tmp_path / "run" / place
-    path.parent.mkdir(parents=True)
-    path.write_text("a file")
-    (tmp_path / "linked").symlink_to(tmp_path / "run")
-    require_no_links(tmp_path / "linked")
-    require_no_links(tmp_path / "absent")
-    path.unlink()
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to({"link": __file__, "dangling": "nowhere", "link to a folder": tmp_path}[kind])
-    with pytest.raises(UserError, match=r"a is a .*, which a run cannot hold; put the file itself in its place"):
-        require_no_links(tmp_path / "run")

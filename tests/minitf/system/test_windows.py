@@ -105,24 +105,3 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
     assert (tmp_path / "step.html").exists()
     assert (tmp_path / "packed" / "config.json").exists()
     assert not list(run.glob("*.partial"))
-
-
-def test_a_log_that_is_cut_and_a_folder_that_is_cleaned(windows):
-    code = """
-from pathlib import Path
-from minitf.storage.run_directory import RunLog, read_log
-from minitf.system.files import atomic_write, locked, remove_leftovers
-
-with RunLog(Path("log")) as log:
-    log.append({"step": 1})
-    before = log.offset
-    log.append({"step": 2})
-    log.truncate_to(before, print)
-print(read_log(Path("log")))
-with atomic_write("file") as file:
-    file.write(b"new")
-Path(".file.01234567.partial").touch()
-remove_leftovers(Path())
-print(Path("file").read_bytes(), Path(".file.01234567.partial").exists())
-"""
-    assert windows("-c", code) == "[{'step': 1}]\nb'new' False\n"

@@ -96,13 +96,6 @@ def test_processes_of_mpiexec_train_as_one(ground):
 # ---- The command line --------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_command_is_told_once_by_rank_0():
-    for rank in ("0", "1"):
-        said, status = python("train.py", "--model.heads", "5.5", env={"PMI_RANK": rank, "PMI_SIZE": "2"})
-        assert status == 2
-        assert ("error: --model.heads" in said) == (rank == "0"), said
-
-
 def test_another_number_of_devices_than_mpiexec_has_started_is_refused_once(ground, tmp_path):
     said, status = mpi(3, *ground[1], "--output", tmp_path / "r", "--devices", "cpu:2", program="train.py")
     assert (status, said.count("error: ")) == (2, 1)
