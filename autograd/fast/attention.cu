@@ -128,11 +128,9 @@ __device__ inline void multiply_rows(T (&c)[32], const T* a, const T* b, unsigne
     multiply<false, true, WIDTH>(c, a, WIDTH + padding<T>(), b, WIDTH + padding<T>());
 }
 
-// c += weights · b; a warp writes and reads its own rows of `tile`.
+// c += weights · b; not of bf16, the warp has stored its rows of weights in `tile`.
 template <class T>
-__device__ inline void multiply_weights(T (&c)[32], const Weights<T>& weights, T* tile, const T* b, int b_ld, unsigned) {
-    weights.store(tile, 15);
-    __syncwarp();
+__device__ inline void multiply_weights(T (&c)[32], const Weights<T>&, const T* tile, const T* b, int b_ld, unsigned) {
     multiply<false, false, TILE>(c, tile, width_of_weights<T>(), b, b_ld);
 }
 
@@ -209,7 +207,7 @@ __device__ inline void multiply_step(float (&c)[32], const unsigned* x, const bf
     }
 }
 
-__device__ inline void multiply_weights(float (&c)[32], const Weights<bf16>& weights, bf16*, const bf16* b, int b_ld,
+__device__ inline void multiply_weights(float (&c)[32], const Weights<bf16>& weights, const bf16*, const bf16* b, int b_ld,
                                         unsigned groups) {
     b = first_then_second(b, b_ld);
 #pragma unroll
@@ -436,6 +434,7 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
 #pragma unroll
                 for (int i = 8 * group; i < 8 * group + 8; i += 2) p.set(i, c[i], c[i + 1]);
             }
+        if (sizeof(T) != 2) p.store(p_tile, groups), __syncwarp();
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; chunk++)
             multiply_weights(out[chunk], p, p_tile, v_tile + chunk * TILE, LD, groups);
@@ -583,6 +582,7 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
         wait_for_tiles<T>();
         Weights<T> p, g_scores;
         score_gradients(p, g_scores, tiles, log_total, delta, allowed, kept, groups, one_tile_of_keys, scale, drop);
+        if (!ONE_TILE) p.store(tiles.p, groups), g_scores.store(tiles.g_scores, groups), __syncwarp();
         if (one_tile_of_keys)
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
@@ -591,8 +591,10 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
                 store_tile<T>(at(g_q, shape.g_q, b, h, t0) + chunk * TILE, shape.g_q.row, shape.t - t0,
                               shape.k_width - chunk * TILE, sum_q, [](int) { return W(1); });
             }
-        if (ONE_TILE) __syncthreads();  // all warps have used k and v
-        p.store(tiles.p, groups), g_scores.store(tiles.g_scores, groups);
+        if (ONE_TILE) {
+            __syncthreads();  // all warps have used k and v
+            p.store(tiles.p, groups), g_scores.store(tiles.g_scores, groups);
+        }
         groups_of_warps[warp] = groups;
         __syncthreads();
         unsigned groups_of_queries = 0;  // that any of this warp's keys are for
@@ -643,6 +645,7 @@ attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask,
         wait_for_tiles<T>();
         Weights<T> p, g_scores;
         score_gradients(p, g_scores, tiles, log_total, delta, allowed, kept, groups, false, scale, drop);
+        if (sizeof(T) != 2) g_scores.store(tiles.g_scores, groups), __syncwarp();
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS; chunk++)
             multiply_weights(sum_q[chunk], g_scores, tiles.g_scores, tiles.k + chunk * TILE, tiles.LD, groups);
