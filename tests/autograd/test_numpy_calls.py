@@ -13,8 +13,6 @@ import autograd as ag
 from autograd import Tensor
 from tests.helpers.leaves import leaf, random_leaf
 
-pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
-
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul]
 UFUNCS = [np.add, np.subtract, np.multiply, np.divide, np.power, np.matmul]
 # ---- Operators with an array on the left ----
@@ -271,17 +269,6 @@ def test_functions_without_a_gradient_take_any_tensor():
 
 
 # ---- Subclasses of ndarray, and other arrays ----
-
-
-@pytest.mark.parametrize("operate", [o for o in OPERATORS if o is not operator.pow])  # of a matrix, by an integer only
-def test_a_matrix_is_a_plain_array(operate):
-    a = np.array([[1.0, 2.0], [3.0, 4.0]])
-    x = Tensor([[1.0, 2.0], [2.0, 1.0]], requires_grad=True)
-    for one, other in ((operate(x, np.matrix(a)), operate(x, a)), (operate(np.matrix(a), x), operate(a, x))):
-        assert type(one.data) is np.ndarray
-        np.testing.assert_array_equal(one.data, other.data)
-        g = np.array([[1.0, -1.0], [0.5, 2.0]])
-        np.testing.assert_array_equal(ag.grad(one, x, np.matrix(g))[0].data, ag.grad(other, x, g)[0].data)
 
 
 def test_a_memory_map_is_read_where_it_lies(tmp_path):

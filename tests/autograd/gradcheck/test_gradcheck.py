@@ -73,18 +73,6 @@ def test_ops_see_the_layout_that_was_given():
     assert rows >= -3 * columns > 3
 
 
-def test_integer_arrays_and_other_values_are_passed_on():
-    rows, scale = np.array([0, 1, 1]), 2.5
-    seen = []
-
-    def function(indices, weight, factor):
-        seen.append((indices, factor))
-        return factor * ag.embedding(indices, weight)
-
-    assert gradcheck(function, [rows, X, scale], options=Options(shapes=False))
-    assert all(indices is rows and factor == scale for indices, factor in seen)
-
-
 @each_mode
 def test_parameters_that_the_function_reaches_by_itself(how):
     """As a model does: func ignores what it is called with."""

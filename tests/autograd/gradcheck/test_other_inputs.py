@@ -6,8 +6,6 @@ import pytest
 import autograd as ag
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import GradcheckError, GradcheckWarning, Options, from_vjp
-from autograd.gradcheck.elsewhere import Allowed, Elsewhere
-from autograd.gradcheck.function import CheckedFunction
 from studies.benchmarks.checked_functions import RIGHT, WRONG, Checked
 from tests.helpers.ops import W, X, message, op
 
@@ -174,36 +172,6 @@ def test_functions_that_change_within_a_step(function, slope, size):
     for mode in ("auto", "central"):
         wrong = op(function, lambda self, g: 1.01 * slope(self.saved[0]) * g)
         assert "1.01 times the right one" in message(wrong, x, options=Options(mode=mode))
-
-
-def elsewhere(function, weights, gradient):
-    outputs = function.call()
-    function.select_outputs(outputs)
-    function.middle = function.vector(outputs)
-    return Elsewhere(function, np.array(weights), [np.array([gradient])], Allowed(0.0, 0.0, 0.0), [1.0])
-
-
-def test_waves_of_the_length_of_a_step_are_no_error():
-    """Steps that end at equal phases see no slope."""
-    waves = np.pi / 1e-6
-    with CheckedFunction(lambda x: ag.sin(waves * x), np.zeros(1)) as function:
-        rng = np.random.default_rng(0)
-        assert elsewhere(function, [1.0], waves).wrong_element(rng) is None
-        assert elsewhere(function, [1.0], 1.01 * waves).wrong_element(rng) is not None
-        assert elsewhere(function, [1.0], 0.0).wrong_element(rng) is not None
-
-
-def test_kinks_that_cancel_in_the_sum_of_the_outputs_are_no_error():
-    """At 0, the second output has a kink and the first none that the weighted sum would show."""
-
-    def kinks(x):
-        return ag.concatenate([ag.relu(x), ag.relu(-x)])
-
-    rng = np.random.default_rng(0)
-    for f, gradient, is_right in ((kinks, 0.0, True), (lambda x: ag.concatenate([x, -2 * x]), 1.0, False)):
-        with CheckedFunction(f, np.zeros(1)) as function:
-            found = elsewhere(function, [1.0, -1.0], gradient).wrong_element(rng)
-            assert (found is None) == is_right
 
 
 def test_an_output_of_more_axes_than_the_inputs_does_not_fill_the_memory():

@@ -1,11 +1,11 @@
-"""Values and gradients of every op against PyTorch's, at random examples of the cases and at edges."""
+"""Values and gradients of every op against PyTorch's, at random examples of the cases."""
 
 import numpy as np
 import pytest
 
 import autograd as ag
 from autograd import Op, Tensor
-from tests.cases import cases_for, draw
+from tests.cases import cases_for
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 
@@ -88,57 +88,3 @@ def test_cases(op):
                 compare(example.function, example.torch, arrays, 1e-12, 1e-12, f"{case}, example {seed}")
                 narrow = [a.astype(np.float32) for a in arrays]
                 compare(example.function, example.torch, narrow, 2e-5, 2e-5, f"{case} in float32, example {seed}")
-
-
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
-def test_infinite_inputs(name):
-    """No case has them: an infinite input has no derivative.  For a row of -inf alone, PyTorch gives NaN."""
-    ours, theirs = getattr(ag, name), getattr(torch, name)
-    for seed in range(EXAMPLES):
-        rng = np.random.default_rng(seed)
-        x = draw.uniform(rng, draw.shape(rng, min_ndim=1)).copy()
-        x[..., 1:][rng.random(x[..., 1:].shape) < 0.4] = -np.inf
-        for array, tolerance in ((x, 1e-12), (x.astype(np.float32), 2e-5)):
-            compare(lambda x: ours(x, axis=-1), lambda x: theirs(x, dim=-1), [array], tolerance, tolerance, name)
-
-
-@pytest.mark.parametrize("dtypes", [(np.float32, np.float64), (np.float16, np.float32), (np.float64, np.float16)])
-@pytest.mark.parametrize("function", [(ag.add, torch.add), (ag.multiply, torch.multiply), (ag.divide, torch.divide)])
-def test_mixed_dtypes(function, dtypes):
-    rng = np.random.default_rng(0)
-    arrays = [rng.uniform(1, 2, (2, 3)).astype(dtypes[0]), rng.uniform(1, 2, (3,)).astype(dtypes[1])]
-    ours, theirs = (
-        [Tensor(a, requires_grad=True) for a in arrays],
-        [torch.tensor(a, requires_grad=True) for a in arrays],
-    )
-    y, expected = function[0](*ours), function[1](*theirs)
-    assert str(y.dtype) == str(expected.dtype).removeprefix("torch.")
-    y.sum().backward()
-    expected.sum().backward()
-    for one_leaf, other in zip(ours, theirs, strict=True):
-        assert one_leaf.grad.dtype == other.grad.numpy().dtype
-        np.testing.assert_allclose(one_leaf.grad.data, other.grad.numpy(), rtol=2e-3)
-
-
-# ---- Edges ----
-
-EDGES = np.array([-np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf])
-
-
-@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
-def test_powers_of_edges():
-    """∞, 0, NaN and all, in the value and in both gradients, for all pairs."""
-    a, b = (grid.ravel() for grid in np.meshgrid(EDGES[1:-1], EDGES[1:-1]))
-    compare(ag.power, torch.pow, [a, b], 1e-14, 0, "power")
-    for n in (0, 1, 2, 3, -1, -2, 0.5, 1.5):
-        compare(lambda x, n=n: x**n, lambda x, n=n: x**n, [EDGES[1:-1]], 1e-14, 0, f"x ** {n}")
-    for c in (0.0, 1.0, 2.0):
-        compare(lambda x, c=c: c**x, lambda x, c=c: c**x, [EDGES[1:-1]], 1e-14, 0, f"{c} ** x")
-
-
-@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
-@pytest.mark.parametrize(
-    "name", ["relu", "abs", "sqrt", "log", "exp", "tanh", "sigmoid", "reciprocal", "square", "negative"]
-)
-def test_functions_of_edges(name):
-    compare(getattr(ag, name), getattr(torch, name), [EDGES], 1e-14, 1e-300, name)

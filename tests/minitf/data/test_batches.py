@@ -157,16 +157,6 @@ def test_the_order_is_the_one_that_earlier_checkpoints_count_in():
 # ---- iterating and resuming ----------------------------------------------------------------------
 
 
-def test_iteration_runs_through_epoch_after_epoch():
-    corpus = typical(300)
-    batches = Batches(corpus, 512, seed=1)
-    assert (batches.epoch, batches.position) == (0, 0)
-    n = batches.per_epoch
-    for count, batch in enumerate(itertools.islice(batches, 2 * n + 3), start=1):
-        assert (batches.epoch, batches.position) == divmod(count, n)  # where the next one stands
-        assert same(batch, Batches(corpus, 512, seed=1).batch(*divmod(count - 1, n)))
-
-
 @pytest.mark.heavy
 @settings(deadline=None)  # the machine may be busy
 @given(LENGTHS, st.integers(0, 40), st.integers(0, 3), st.booleans())
