@@ -52,7 +52,7 @@ def sample(argv: Sequence[str]) -> None:
 
     run = given.pop("run")
     sampling = SamplingConfig(**{name: value for name, value in given.items() if value is not None})
-    sampler = Sampler.load(run, warn=_warn)
+    sampler: Any = Sampler.load(run, warn=_warn)
     sampler.sampling = sampling
     _print_each(sampler.translate_stream)
 

@@ -16,6 +16,7 @@ from additions.interchange.outgoing import LearnedModel, write_plain
 from additions.interchange.piece_vocabulary import VocabularyPair
 from additions.interchange.stored_arrays import ModelFileError
 from minitf.errors import UserError
+from minitf.model.transformer import Transformer
 from minitf.system.files import new_folder, os_errors_explained
 
 Reader = Callable[[Path], ForeignModel]
@@ -33,6 +34,13 @@ WRITERS: dict[str, Writer] = {
     "huggingface": write_huggingface,
     "safetensors": write_plain,
 }
+
+
+def transformer() -> type[Transformer]:
+    """The class of a model of another program."""
+    from additions.interchange.foreign_transformer import ForeignTransformer  # deferred: a vocabulary needs no model
+
+    return ForeignTransformer
 
 
 def vocabulary_of(content: bytes, name: str) -> VocabularyPair:

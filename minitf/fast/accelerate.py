@@ -20,7 +20,7 @@ from minitf.model import variants
 from minitf.model.layers import FeedForward, Module
 from minitf.model.parameters import Parameter
 
-__all__ = ["accelerate", "accelerate_adam"]
+__all__ = ["REPLACEMENTS", "accelerate", "accelerate_adam"]
 
 Array = Any
 M = TypeVar("M", bound=Module)
@@ -35,7 +35,6 @@ REPLACEMENTS: dict[type[Module], type[Module]] = {
     plain.Decoder: fast.PackedDecoder,
     variants.PreNormDecoder: fast.PackedPreNormDecoder,
     plain.Transformer: fast.FastTransformer,
-    variants.ForeignTransformer: fast.FastForeignTransformer,
 }
 
 

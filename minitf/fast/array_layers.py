@@ -18,7 +18,6 @@ import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from autograd.fast.int8 import Int8Weights
-from minitf.config.model import BOS
 from minitf.fast.classes import with_classes
 from minitf.model import transformer as plain
 from minitf.model import variants
@@ -26,7 +25,7 @@ from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Line
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import MultiHeadAttention, Positions, Transformer, join_heads
 
-__all__ = ["ArrayAttention", "matrices"]
+__all__ = ["PARTS", "ArrayAttention", "ArrayTransformer", "matrices"]
 
 Array = Any
 Pack = Callable[..., Int8Weights]
@@ -216,8 +215,8 @@ class ArrayLearnedPositions(OfArrays, variants.LearnedPositions):
     """`LearnedPositions` of an array."""
 
 
-class ArrayTransformer(variants.ForeignTransformer):
-    """`Transformer` on arrays, with what models of other programs have besides.
+class ArrayTransformer(Transformer):
+    """`Transformer` on arrays.
 
     dtype: type of activations
     output: the product that makes logits
@@ -234,9 +233,6 @@ class ArrayTransformer(variants.ForeignTransformer):
     def embed_target(self, ids: Array, start: int = 0) -> Array:
         with no_grad():
             return super().embed_target(ids, start).astype(self.dtype, copy=False)
-
-    def position_alone(self, ids: Array, x: Array, start: int) -> Array:
-        return backend_of([x]).xp.where((ids == BOS)[:, :, None], self.target_positions.encodings(x, start), x)
 
     def logits(self, hidden: Array) -> Array:
         return self.output(hidden)
@@ -256,7 +252,6 @@ PARTS: dict[type[Module], type[Module]] = {
     variants.PreNormResidual: ArrayPreNormResidual,
     plain.DecoderLayer: ArrayDecoderLayer,
     Transformer: ArrayTransformer,
-    variants.ForeignTransformer: ArrayTransformer,
     **{each: each for each in (  # which compute with arrays as they are
         plain.EncoderLayer, plain.Encoder, plain.Decoder, variants.PreNormEncoder, variants.PreNormDecoder,
     )},
@@ -306,7 +301,7 @@ def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> Arr
         cross.inward = product(cross.key, cross.value, each_step=False)
         cross.query.product, cross.output.product = product(cross.query), product(cross.output)
     with no_grad():
-        bias = new.logit_bias()
+        bias: Tensor | None = new.logit_bias() if hasattr(new, "logit_bias") else None  # of another program's model
     shift, matrix = None if bias is None else bias.data, new.output_matrix
     weight, packed = matrix.data.astype(new.dtype, copy=False), None
     if pack is not None:

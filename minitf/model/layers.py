@@ -17,10 +17,10 @@ from minitf.model.parameters import PROCESS, Initializer, Parameter, load_parame
 
 __all__ = ["Dropout", "Embedding", "FeedForward", "LayerNorm", "Linear", "Module"]
 
-variants: dict[type[Module], dict[str, type[Module] | dict[Any, type[Module]]]] = {}
+variants: dict[type[Module], dict[str, Any]] = {}
 """Classes in place of a part where a field of the configuration has another value than the paper's: variants.py's.
 
-{part: {field: class, or {value: class}}}
+{part: {field: class, or {value: class}, or a function that returns the class}}
 """
 
 
@@ -35,7 +35,7 @@ class Module:
         for field, others in variants.get(cls, {}).items() if config is not None else ():
             if (value := getattr(config, field)) != getattr(type(config), field):
                 variant = others.get(value, cls) if isinstance(others, dict) else others
-                return cast(Self, object.__new__(variant))
+                return cast(Self, object.__new__(variant if isinstance(variant, type) else variant()))
         return object.__new__(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:

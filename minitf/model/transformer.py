@@ -21,15 +21,9 @@ from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Line
 from minitf.model.parameters import PROCESS, Initializer, Parameter
 
 __all__ = [
-    "Decoder",
-    "DecoderLayer",
-    "Encoder",
-    "EncoderLayer",
-    "MultiHeadAttention",
-    "Transformer",
-    "join_heads",
-    "padding_mask",
-]
+    "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Reduction", "Transformer",
+    "join_heads", "padding_mask",
+]  # fmt: skip
 
 Array = Any
 Reduction = Literal["mean", "sum", "none"]

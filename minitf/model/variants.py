@@ -1,4 +1,4 @@
-"""Other architectures than the paper's: pre-norm, other positions, and what models of other programs have.
+"""Other architectures than the paper's: pre-norm and other positions.
 
 A class here has the signature of the part of transformer.py that it replaces.  The table at the end says which values
 of the configuration ask for it.
@@ -6,33 +6,29 @@ of the configuration ask for it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-import autograd as ag
 from autograd import Tensor
-from autograd.backend import Backend, backend_of
+from autograd.backend import Backend
 from minitf.config import TransformerConfig
-from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.cache import Cache
-from minitf.model.layers import LayerNorm, variants
+from minitf.model.layers import LayerNorm, Module, variants
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import (
     Decoder,
     Encoder,
     Positions,
-    Reduction,
     Residual,
     Transformer,
-    padding_mask,
     sinusoids,
 )
+from minitf.system.environment import load
 
-__all__ = ["ForeignTransformer", "position_table"]
+__all__ = ["position_table"]
 
 Array = Any
 
@@ -124,100 +120,22 @@ class LearnedPositions(Positions):
         return self.weight[start:stop]
 
 
-# ---- Embeddings and logits of models of other programs -----------------------------------------------------------
-
-
-class ForeignTransformer(Transformer):
-    """A Transformer with any of: normalised embeddings, another start of the decoder, a bias on the logits, tokens that
-    are never produced."""
-
-    def __init__(self, config: TransformerConfig, seed: int | None = 0, dtype: Any = np.float32):
-        super().__init__(config, seed, dtype)
-        init = Initializer(None, dtype)
-        if config.output_bias:
-            self.output_bias = init.zeros(config.vocab_size)
-        if config.embedding_norm:
-            self.source_embedding_norm = LayerNorm(config.d_model, config.norm_epsilon, init)
-            self.target_embedding_norm = LayerNorm(config.d_model, config.norm_epsilon, init)
-            for name in ("encoder", "decoder"):  # parameters are in the order of attributes: norms come before them
-                setattr(self, name, vars(self).pop(name))
-
-    def embed_source(self, ids: Array) -> Tensor:
-        x = self.source_positions(self.source_embedding(ids))
-        return self.dropout(self.source_embedding_norm(x) if self.config.embedding_norm else x)
-
-    def embed_target(self, ids: Array, start: int = 0) -> Tensor:
-        begin = self.config.decoder_start
-        x = self.target_positions(self.target_embedding(end_for_start(ids) if begin == "eos" else ids), start)
-        if begin == "zero":
-            x = self.position_alone(ids, x, start)
-        return self.dropout(self.target_embedding_norm(x) if self.config.embedding_norm else x)
-
-    def position_alone(self, ids: Array, x: Tensor, start: int) -> Tensor:
-        """x, with the position alone, and no embedding, where the token is BOS.  Shapes: [B, T], [B, T, D] -> same"""
-        backend = backend_of([x.data])
-        rows = self.target_positions.rows(x.shape[1], start, backend)
-        first = backend.asarray(ids == BOS)[:, :, None]  # [B, T, 1]
-        return ag.where(first, ag.astype(rows, x.dtype), x)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return ag.linear(hidden, self.output_matrix, self.logit_bias())
-
-    def logit_bias(self) -> Tensor | None:
-        """The bias of the logits, minus infinity for tokens that the model never produces.  Shapes: -> [V]"""
-        bias = self.output_bias if self.config.output_bias else None
-        if not self.config.masked_tokens:
-            return bias
-        xp, matrix = self.backend.xp, self.output_matrix
-        return ag.masked_fill(
-            xp.zeros(len(matrix), matrix.dtype) if bias is None else bias, xp.asarray(self.is_masked()), -math.inf
-        )
-
-    def is_masked(self) -> np.ndarray:
-        """True for tokens that the model never produces.  Shapes: -> bool [V]"""
-        masked = np.zeros(self.config.vocab_size, bool)
-        masked[list(self.config.masked_tokens)] = True
-        return masked
-
-    def loss(
-        self, source: Array, target: Array, labels: Array, label_smoothing: float, reduction: Reduction = "sum"
-    ) -> tuple[Tensor, Tensor]:
-        """The loss as the paper's; masked tokens get no share of the smoothing, and there is no loss for such labels.
-
-        Shapes: source int [B, S], target and labels int [B, T]
-        """
-        if not self.config.masked_tokens:
-            return super().loss(source, target, labels, label_smoothing, reduction)
-        xp, masked = self.backend.xp, self.is_masked()
-        allowed = xp.asarray(np.flatnonzero(~masked))  # [V']
-        column = xp.asarray(np.where(masked, -1, np.cumsum(~masked) - 1))  # [V], -1: none
-        hidden = self.decode(target, self.encode(source), padding_mask(source))
-        loss, nll = ag.cross_entropy(
-            ag.linear(
-                hidden, self.output_matrix[allowed], self.output_bias[allowed] if self.config.output_bias else None
-            ),
-            xp.where(labels == PAD, -1, column[labels]),
-            label_smoothing=label_smoothing,
-            ignore_index=-1,
-            reduction=reduction,
-            with_nll=True,
-        )
-        return loss, nll
-
-
-def end_for_start(tokens: Array) -> Array:
-    """The tokens with EOS in place of BOS, for a decoder that starts with EOS.  Shapes: [...] -> [...]"""
-    return backend_of([tokens]).xp.where(tokens == BOS, EOS, tokens)
-
-
 # ---- Which configurations ask for them ---------------------------------------------------------------------------
 
+
+def foreign_transformer() -> type[Module]:
+    """The class of a model of another program.  Raises: UserError if the addition that has it is not installed"""
+    formats = load("minitf.formats", "foreign", "the class of a model of another program", "additions.interchange")
+    found: type[Module] = formats.transformer()
+    return found
+
+
 _other_sinusoids = dict.fromkeys(("sinusoidal-concatenated", "sinusoidal-halves"), OtherSinusoids)
-_foreign = ("embedding_norm", "output_bias", "masked_tokens", "decoder_start")
+_of_other_programs = ("embedding_norm", "output_bias", "masked_tokens", "decoder_start")
 variants |= {
     Positions: {"positions": {"learned": LearnedPositions, **_other_sinusoids}, "first_position": OtherSinusoids},
     Residual: {"norm": PreNormResidual},
     Encoder: {"norm": PreNormEncoder},
     Decoder: {"norm": PreNormDecoder},
-    Transformer: dict.fromkeys(_foreign, ForeignTransformer),
+    Transformer: dict.fromkeys(_of_other_programs, foreign_transformer),
 }

@@ -13,7 +13,6 @@ from additions.course.conformance.table import NotGiven
 from autograd import Tensor
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import DecoderLayer, EncoderLayer, Transformer
-from minitf.model.variants import ForeignTransformer
 
 Function = Callable[..., Any]
 
@@ -174,11 +173,8 @@ def parts_of(model: Any, vocab_size: int) -> dict[str, Any]:
 
     def embed(ids: Any) -> Any:
         x = model.source_positions(model.source_embedding(ids))
-        return (
-            model.source_embedding_norm(x)
-            if isinstance(model, ForeignTransformer) and model.config.embedding_norm
-            else x
-        )
+        norm = getattr(model, "source_embedding_norm", None)  # of some models of other programs
+        return x if norm is None else norm(x)
 
     layer = model.encoder.layers[0]
     return {

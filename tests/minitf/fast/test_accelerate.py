@@ -7,6 +7,7 @@ import pytest
 
 import autograd as ag
 from additions.inspect.graph import SavedMemory
+from additions.interchange.foreign_transformer import ForeignTransformer
 from autograd import Tensor, random, safety
 from autograd.fast import kernels_on, recomputed
 from autograd.observers import Observer, observe
@@ -99,7 +100,7 @@ ASKS = {  # the changes of the configuration that ask for a part
     transformer.Decoder: {},
     variants.PreNormDecoder: {"norm": "pre"},
     Transformer: {},
-    variants.ForeignTransformer: {
+    ForeignTransformer: {
         "decoder_start": "zero", "embedding_norm": True, "output_bias": True, "masked_tokens": (0, 2, 16),
     },
 }  # fmt: skip
