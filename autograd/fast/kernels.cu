@@ -286,15 +286,15 @@ template <class T> __device__ inline unsigned keep_share(const Drop& drop, i64 p
 // y = x̂ · weight + bias with x̂ = (z - mean z) / σ and z = residual + dropout(x); residual may be null.
 template <class T, int GROUPS>
 __global__ __launch_bounds__(128, GROUPS * sizeof(T) == 2 ? 6 : 1)
-void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide<T>* bias, T* y,
-                           T* normalised, Wide<T>* inverse_std, i64 rows, int width, int stride, Wide<T> eps,
-                           Drop drop) {
+void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide<T>* bias, T* y, T* normalised,
+                Wide<T>* inverse_std, i64 rows, int width, int stride, Wide<T> eps, Drop drop) {
     typedef Wide<T> W;
     DYNAMIC_SHARED(memory);
     W *weights = (W*)memory, *biases = weights + GROUPS * SPAN;
     copy_parameters(weights, weight, width, GROUPS);
     copy_parameters(biases, bias, width, GROUPS);
     __syncthreads();
+    const W share = W(1) / width;
     for (i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y; row < rows; row += i64(gridDim.x) * blockDim.y) {
         const i64 place = row * stride;
         W z[GROUPS][GROUP], sum = 0, squares = 0;
@@ -311,7 +311,7 @@ void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide
                 sum += z[k][i];
             }
         }
-        const W mean = warp_sum(sum) / width;
+        const W mean = warp_sum(sum) * share;
 #pragma unroll
         for (int k = 0; k < GROUPS; k++)
 #pragma unroll
@@ -319,7 +319,7 @@ void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide
                 z[k][i] -= mean;
                 if (column_of<T>(k, i) < width) squares += z[k][i] * z[k][i];
             }
-        const W inverse = 1 / square_root(warp_sum(squares) / width + eps);
+        const W inverse = 1 / square_root(warp_sum(squares) * share + eps);
         if (threadIdx.x == 0) inverse_std[row] = inverse;
 #pragma unroll
         for (int k = 0; k < GROUPS; k++) {
@@ -358,6 +358,7 @@ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inver
     Share<T> g[KEPT ? GROUPS : 1], hat[KEPT ? GROUPS : 1], next_g[GROUPS], next_hat[GROUPS];
     W next_inverse;
     const i64 step = i64(gridDim.x) * blockDim.y;
+    const W share = W(1) / width;
     const auto fetch = [&](i64 row) {
         if (row >= rows) row = rows - 1;
         next_inverse = inverse_std[row];
@@ -392,7 +393,7 @@ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inver
             }
         }
         if (blockIdx.y) continue;  // the first block of a row writes its gradient
-        sum = warp_sum(sum) / width, along = warp_sum(along) / width;
+        sum = warp_sum(sum) * inverse * share, along = warp_sum(along) * inverse * share;
 #pragma unroll
         for (int k = 0; k < GROUPS; k++) {
             const int at = KEPT ? k : 0;
@@ -401,7 +402,7 @@ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inver
             read_share<T>(w, weights, k);
             const unsigned bits = drop.below ? keep_share<T>(drop, row * width, k, width) : 0;
 #pragma unroll
-            for (int i = 0; i < GROUP; i++) out[i] = (g[at][i] * w[i] - sum - hat[at][i] * along) * inverse;
+            for (int i = 0; i < GROUP; i++) out[i] = g[at][i] * w[i] * inverse - (hat[at][i] * along + sum);
             store_share(g_z + place, k, stride, out);
             if (!drop.below) continue;
 #pragma unroll
