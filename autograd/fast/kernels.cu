@@ -637,14 +637,18 @@ __device__ inline void copy_ahead(void* to, const void* from) {
 #if __CUDA_ARCH__ >= 800
     const unsigned place = __cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+#elif defined(__CUDACC__)
+    *(uint4*)to = *(const uint4*)from;  // Turing has no such instruction
 #else
-    *(uint4*)to = *(const uint4*)from;
+    emulated_copy(to, from, 16);
 #endif
 }
 
 __device__ inline void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
+#elif !defined(__CUDACC__)
+    emulated_wait();
 #endif
 }
 
@@ -678,12 +682,13 @@ void cross_entropy(const T* logits, const int* targets, const bool* counted, con
     const W logit = inside ? W(row[target]) : not_a_number<W>();  // before a gradient is there
     wait_for_copies();
     Weighed<W> all = {-infinity<W>(), 0, 0};
-    Group<T, N> x;
-    for (int start = begin; start < whole; start += step) {
+    const auto vector = [&](int start) {
+        Group<T, N> x;
         if (keeps) copy_group(&x, (const Group<T, N>*)(kept + start));
         else copy_group(&x, (const Group<T, N>*)(row + start));
-        weigh(all, x);
-    }
+        return x;
+    };
+    for (int start = begin; start < whole; start += step) weigh(all, vector(start));
     for (int i = whole + threadIdx.x; i < classes; i += blockDim.x) weigh(all, Group<T, 1>{row[i]});
     all = warp_weighed<T>(all);
     const int lane = threadIdx.x % 32;
@@ -699,8 +704,7 @@ void cross_entropy(const T* logits, const int* targets, const bool* counted, con
     const W everywhere = smoothing / classes, factor = factors ? factors[blockIdx.x] : W(1);
     const W less = everywhere * factor, scale = factor / all.total, top = base_of(all.top);
     for (int start = begin; start < whole; start += step) {
-        if (keeps) copy_group(&x, (const Group<T, N>*)(kept + start));
-        else copy_group(&x, (const Group<T, N>*)(row + start));
+        Group<T, N> x = vector(start);
         W g[N];
 #pragma unroll
         for (int i = 0; i < N; i++) g[i] = power<T>(exponent<T>(x.wide(i), top)) * scale - less;
