@@ -273,24 +273,30 @@ __device__ inline void load_tile(T* tile, const T* from, i64 row_stride, int row
 template <class T, class Factor>
 __device__ inline void store_tile(T* to, i64 row_stride, int rows, int columns, const Wide<T> (&c)[32], Factor factor) {
     typedef Owned<T> Own;
-    const bool in_pairs = columns % 2 == 0 && row_stride % 2 == 0 && (u64)to % (2 * sizeof(T)) == 0;
+    const int column = Own::first_column();
 #pragma unroll
     for (int slot = 0; slot < Own::ROWS; slot++) {
-        if (Own::row(slot) >= rows) continue;
-        T* place = to + Own::row(slot) * row_stride;
+        const bool inside = Own::row(slot) < rows;
         const Wide<T> times = factor(slot);
-        if (sizeof(T) == 2 && in_pairs) {  // neighbours, 4 bytes at once
+        T* place = to + Own::row(slot) * row_stride + column;
+        if constexpr (sizeof(T) == 2)
+            if (columns % 4 == 0 && row_stride % 4 == 0 && (u64)to % 8 == 0) {
+                // two lanes swap a pair each, so that one has 4 neighbours of these 8 columns, the other of the next
+                const bool odd = threadIdx.x % 2;
+                const int first = odd ? 6 : 0;  // from its own column on
 #pragma unroll
-            for (int i = 0; i < 32; i += 2)
-                if (Own::slot(i) == slot && Own::first_column() + Own::step(i) < columns)
-                    *(unsigned*)(place + Own::first_column() + Own::step(i)) =
-                        rounded_pair(c[i] * times, c[i + 1] * times);
-        } else {
+                for (int i = 2 * slot; i < 32; i += 8) {
+                    const unsigned here = rounded_pair(c[i] * times, c[i + 1] * times);
+                    const unsigned next = rounded_pair(c[i + 4] * times, c[i + 5] * times);
+                    const unsigned other = __shfl_xor_sync(~0u, odd ? here : next, 1);
+                    const u64 four = odd ? u64(next) << 32 | other : u64(other) << 32 | here;
+                    if (inside && Own::step(i) + first + column < columns) *(u64*)(place + Own::step(i) + first) = four;
+                }
+                continue;
+            }
 #pragma unroll
-            for (int i = 0; i < 32; i++)
-                if (Own::slot(i) == slot && Own::first_column() + Own::step(i) < columns)
-                    place[Own::first_column() + Own::step(i)] = T(c[i] * times);
-        }
+        for (int i = 0; i < 32; i++)
+            if (Own::slot(i) == slot && inside && Own::step(i) + column < columns) place[Own::step(i)] = T(c[i] * times);
     }
 }
 
@@ -367,7 +373,7 @@ template <class T> __device__ inline void sum_of_lanes(Wide<T> (&x)[Owned<T>::RO
 // that may attend to nothing.  ONE_TILE, only of bf16: queries and keys are at most 64.
 // Grid: B · H × tiles of queries.
 template <class T, bool ONE_TILE, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 6 : 4))
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 7 : 4))
 attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* log_total, AttentionShape shape,
           Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
