@@ -56,8 +56,6 @@ REFUSED = {  # what the message must name
     "np.sum(out=) of a Tensor": (lambda: np.sum(np.ones(3), out=Tensor(0.0)), "leave out= out"),
     "np.add(out=) of a Tensor": (lambda: np.add(1.0, 2.0, out=Tensor(0.0)), "write x = x + y"),
     "np.add.at of a Tensor": (lambda: np.add.at(Tensor([1.0]), [0], 1.0), "into a Tensor"),
-    "np.block": (lambda: np.block([[X, X]]), "np.block"),
-    "np.interp": (lambda: np.interp(0.5, X, X), "np.interp"),
     "np.copyto": (lambda: np.copyto(np.zeros(3), X), "np.copyto"),
     "np.add.at": (lambda: np.add.at(np.zeros(3), [0, 1, 2], X), "np.add.at"),
     "np.add.reduce": (lambda: np.add.reduce(X), "np.add.reduce"),
@@ -69,7 +67,6 @@ REFUSED = {  # what the message must name
     "assignment": (lambda: np.zeros(3).__setitem__(slice(None), X), "x.data"),
     "a masked array on the left": (lambda: MASKED * X, "x.data"),
     "a list of Tensors": (lambda: ag.sum([A * A, B * B]), "autograd.stack"),
-    "nested lists": (lambda: ag.sum([[A], [B]]), "autograd.stack"),
     "a list on the right": (lambda: X * [A, B, A], "autograd.stack"),
     "a tuple on the left": (lambda: (A, B, A) * X, "autograd.stack"),
     "Tensor of a list": (lambda: Tensor([A, B]), "autograd.stack"),
@@ -235,13 +232,10 @@ def objects(*values):
     "function",
     [
         lambda: X * objects(A, B, A),
-        lambda: ag.sum(objects(A * A, B * B)),
         lambda: Tensor(objects(A, B)),
-        lambda: Tensor([1.0]) + objects(A),
         lambda: ag.where([True], objects(A), 0.0),
         lambda: Tensor(None),
         lambda: X * {1.0},
-        lambda: X * (i for i in range(3)),
     ],
 )
 def test_python_objects_are_refused(function):
@@ -292,9 +286,6 @@ def test_a_memory_map_is_read_where_it_lies(tmp_path):
     [
         lambda: Tensor(MASKED),
         lambda: X * MASKED,
-        lambda: ag.sum(MASKED),
-        lambda: ag.where([True, False, True], X, MASKED),
-        lambda: ag.concatenate([X, MASKED]),
         lambda: (X * 2).backward(MASKED),
         lambda: Tensor(np.zeros(3)).__setitem__(slice(None), MASKED),
         lambda: Tensor(np.zeros(3)).__iadd__(MASKED),

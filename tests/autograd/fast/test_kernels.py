@@ -150,24 +150,6 @@ def test_attention_joins_its_heads_without_a_copy(threads, kernels):
         assert np.shares_memory(a, a.swapaxes(1, 2).reshape(b, t, h * width))
 
 
-def test_arrays_side_by_side_are_stacked_without_a_copy():
-    backend = cpu_kernels()
-    apart = [np.ones((2, 3), np.float32), np.zeros((4, 3), np.float32)]
-    together = backend.side_by_side(apart)
-    for arrays in (apart, together):
-        np.testing.assert_array_equal(backend.stacked(arrays), np.concatenate(apart))
-    assert backend.are_side_by_side(together)
-    stacked = backend.stacked(together)
-    together[1][0, 0] = 7
-    assert stacked[2, 0] == 7
-    assert stacked.flags.c_contiguous
-    for a in together:
-        a.flags.writeable = False  # as weights are that are mapped from a file
-    read_only = backend.stacked(together)
-    np.testing.assert_array_equal(read_only, stacked)
-    assert np.shares_memory(read_only, stacked)
-
-
 def test_what_does_not_lie_side_by_side_is_copied():
     backend = cpu_kernels()
     memory = np.arange(24.0).reshape(8, 3)

@@ -147,11 +147,9 @@ def test_with_nll(reduction):
     ("targets", "error", "message"),
     [
         ([0, 5], IndexError, "cross_entropy target must lie in 0 … 4, found 0 … 5"),
-        ([-1, 2], IndexError, "cross_entropy target must lie in 0 … 4, found -1 … 2"),
         ([0.0, 1.0], TypeError, "cross_entropy target must be an integer array, found float64"),
         ([True, False], TypeError, "cross_entropy target must be an integer array, found bool"),
         ([0], ValueError, r"targets of shape \(1,\) do not match logits of shape \(2, 5\)"),
-        ([[0], [1]], ValueError, r"targets of shape \(2, 1\) do not match logits of shape \(2, 5\)"),
         ([0, 1, 2], ValueError, r"targets of shape \(3,\) do not match logits of shape \(2, 5\)"),
     ],
 )

@@ -391,9 +391,5 @@ def test_compiled_kernels_are_chosen_by_the_size_of_the_file_alone(tmp_path, mon
     for other in ({"kernels": "numpy"}, {"precision": "float64"}, {"device": "cuda"}, {"plain": True}):
         assert chosen(input=large, **other) == "numpy"
     assert chosen(input=small, kernels="numba") == "numba"
-    for value, kernels in (("0", "numba"), ("1", "numpy")):
-        monkeypatch.setenv("NUMBA_DISABLE_JIT", value)
-        assert chosen(input=large) == kernels
-    monkeypatch.delenv("NUMBA_DISABLE_JIT")
     monkeypatch.setattr(translate, "find_spec", lambda name: None)
     assert chosen(input=large) == "numpy"

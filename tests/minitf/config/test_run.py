@@ -25,7 +25,6 @@ def all_fields(config_class):
     ("config_class", "values", "message"),
     [
         (TransformerConfig, {"d_model": 510}, "d_model=510 is not divisible by heads=8; choose a multiple of 8"),
-        (TransformerConfig, {"d_model": 510, "d_v": 64}, "d_model=510 is not divisible by heads=8"),
         (
             TransformerConfig,
             {"d_model": 9, "heads": 3},
@@ -37,10 +36,8 @@ def all_fields(config_class):
             "d_model=2 is too small for positions=sinusoidal-concatenated; choose 4 or more",
         ),
         (TransformerConfig, {"layers": 0}, "layers=0; choose a whole number >= 1 and <= 150"),
-        (TransformerConfig, {"layers": 6.0}, "layers=6.0; choose a whole number >= 1"),
         (TransformerConfig, {"layers": True}, "layers=true; choose a whole number >= 1"),
         (TransformerConfig, {"dropout": 1.0}, "dropout=1.0; choose a number >= 0 and < 1"),
-        (TransformerConfig, {"dropout": float("nan")}, "dropout=nan; choose a number >= 0 and < 1"),
         (TransformerConfig, {"norm_epsilon": float("inf")}, "norm_epsilon=inf; choose a number > 0"),
         (TransformerConfig, {"norm": "mid"}, "norm='mid'; choose one of post, pre"),
         (TransformerConfig, {"activation": None}, "activation=none; choose one of relu, gelu, silu"),
@@ -74,7 +71,6 @@ def all_fields(config_class):
             "max_steps=9 continues after decay_steps=8, where the learning rate is 0; choose max_steps of 8 or fewer",
         ),
         (RunConfig, {"seed": 2**63}, f"seed={2**63}; choose a whole number >= 0"),
-        (RunConfig, {"train": (Path("a"),)}, "train=a; choose two paths, or none"),
         (RunConfig, {"train": ("a", "b")}, "train='a' 'b'; choose two paths, or none"),
         (RunConfig, {"output": "runs/a"}, "output='runs/a'; choose a path"),
         (
@@ -83,7 +79,6 @@ def all_fields(config_class):
             "precision=bf16 requires a GPU; choose --device cuda, or --precision float32",
         ),
         (RunConfig, {"device": "gpu"}, "device='gpu' is not a device; choose cpu, or cuda:0 for the first GPU"),
-        (RunConfig, {"model": None}, "model=none; choose a TransformerConfig"),
         (
             RunConfig,
             {"max_tokens_per_batch": 255},

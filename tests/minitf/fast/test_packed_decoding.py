@@ -61,14 +61,6 @@ def test_as_the_plain_layers_compute_it(plain_packed, changes):
     assert differences.max() < 0.05  # where float32 rounds x to the middle of two numbers, another may be next
 
 
-def test_alone_as_in_a_batch_to_the_bit():
-    """A product of rounded factors has a row's result from that row alone; the rest is computed in batches."""
-    decoder = InferenceTransformer(model_with(dtype=f4), packed="int8")
-    x = np.random.default_rng(0).standard_normal((7, SMALL.d_model)).astype(f4)
-    for product in (decoder.parts.output, decoder.parts.decoder.layers[0].self_attention.inward):
-        np.testing.assert_array_equal(product(x), np.concatenate([product(row[None]) for row in x]))
-
-
 def test_the_memory_of_matrices_is_given_back():
     model = model_with(dtype=f4)
     decoder = InferenceTransformer(model, packed="int8")
