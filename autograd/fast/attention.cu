@@ -30,19 +30,6 @@ template <class T> __device__ inline T* at(T* array, const Place& place, i64 b, 
 }
 
 // Exponentials and logarithms are to the base of 2, which takes one instruction: scores are multiplied by log2(e).
-const double LOG2_E = 1.4426950408889634;
-#ifdef __CUDACC__
-__device__ inline float power_of_two(float x) {  // to 2 units in the last place; 2^0 = 1 and 2^-∞ = 0 exactly
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#else
-__device__ inline float power_of_two(float x) { return exp2f(x); }
-#endif
-__device__ inline double power_of_two(double x) { return exp2(x); }
-__device__ inline float maximum(float x, float y) { return fmaxf(x, y); }
-__device__ inline double maximum(double x, double y) { return fmax(x, y); }
 
 // ---- Elements of a tile in registers ---------------------------------------------------------------------------------
 // Each warp has 16 rows of a tile, each thread 32 elements: element i is in row row(slot(i)), of ROWS rows, and column
@@ -229,23 +216,8 @@ __device__ inline void multiply_transposed(float (&c)[32], const bf16* tile, con
 
 // ---- Tiles in and out of shared memory -------------------------------------------------------------------------------
 
-// 16 bytes to shared memory while the thread goes on, or zeros; `wait_for_tiles` waits for them.
-__device__ inline void copy_or_clear(bf16* to, const bf16* from, bool copies) {
-#ifdef __CUDACC__
-    const unsigned place = __cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(copies ? 16 : 0)
-                 : "memory");
-#else
-    emulated_copy(to, from, copies ? 16 : 0);
-#endif
-}
-
 template <class T> __device__ inline void wait_for_tiles() {
-#ifdef __CUDACC__
-    if (sizeof(T) == 2) asm volatile("cp.async.wait_all;" ::: "memory");
-#else
-    emulated_wait();
-#endif
+    if (sizeof(T) == 2) wait_for_copies();
     __syncthreads();
 }
 

@@ -38,6 +38,17 @@ template <class W> __device__ inline W not_a_number() { return W(__uint_as_float
 
 __device__ inline float exponential(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
+#ifdef __CUDACC__
+__device__ inline float power_of_two(float x) {  // to 2 units in the last place; 2^0 = 1 and 2^-∞ = 0 exactly
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else
+__device__ inline float power_of_two(float x) { return exp2f(x); }
+#endif
+__device__ inline double power_of_two(double x) { return exp2(x); }
+constexpr double LOG2_E = 1.4426950408889634;
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 __device__ inline float square_root(float x) { return sqrtf(x); }
@@ -48,8 +59,8 @@ __device__ inline double rounded_product(double a, double b) { return __dmul_rn(
 #else
 template <class W> __device__ inline W rounded_product(W a, W b) { volatile W product = a * b; return product; }
 #endif
-__device__ inline float larger(float a, float b) { return fmaxf(a, b); }  // the number, if one is NaN
-__device__ inline double larger(double a, double b) { return fmax(a, b); }
+__device__ inline float maximum(float a, float b) { return fmaxf(a, b); }  // the number, if one is NaN
+__device__ inline double maximum(double a, double b) { return fmax(a, b); }
 
 template <class W> __device__ inline W warp_sum(W x) {
     for (int step = 16; step; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
@@ -111,6 +122,28 @@ template <class T, int SIZE> __device__ inline Group<T, SIZE> rounded(const Wide
         group.at[i] = T(x[i]);
     }
     return group;
+}
+
+// 16 bytes of memory to shared memory, or zeros, while the thread goes on: those that it copied are there after its
+// wait_for_copies, those of other threads after a barrier too.
+__device__ inline void copy_or_clear(void* to, const void* from, bool copies) {
+#if __CUDA_ARCH__ >= 800
+    const unsigned place = __cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(copies ? 16 : 0)
+                 : "memory");
+#elif defined(__CUDACC__)  // Turing has no such instruction
+    *(uint4*)to = copies ? *(const uint4*)from : uint4();
+#else
+    emulated_copy(to, from, copies ? 16 : 0);
+#endif
+}
+
+__device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#elif !defined(__CUDACC__)
+    emulated_wait();
+#endif
 }
 
 // ---- Random numbers (autograd/random.py) -----------------------------------------------------------------------------
@@ -591,16 +624,9 @@ __global__ void embedding_edges(const i64* keys, const W* edges, W* g_weight, i6
 // ---- Cross-entropy ---------------------------------------------------------------------------------------------------
 
 // e^x of numbers stored as T is power<T>(x · UNIT<T>): for bf16 a power of two, one instruction, which is off by 2^-22.
-template <class T> constexpr Wide<T> UNIT = Wide<T>(sizeof(T) == 2 ? 1.4426950408889634 : 1);
+template <class T> constexpr Wide<T> UNIT = Wide<T>(sizeof(T) == 2 ? LOG2_E : 1);
 template <class T> __device__ inline Wide<T> power(Wide<T> x) { return exponential(x); }
-template <> __device__ inline float power<bf16>(float x) {
-#ifdef __CUDA_ARCH__
-    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
-    return x;
-#else
-    return exp2f(x);
-#endif
-}
+template <> __device__ inline float power<bf16>(float x) { return power_of_two(x); }
 
 // x · UNIT - less, rounded once, so that what both are rounded to cancels.
 template <class T> __device__ inline Wide<T> exponent(Wide<T> x, Wide<T> less) {
@@ -618,8 +644,8 @@ template <class T, int SIZE> __device__ inline void weigh(Weighed<Wide<T>>& all,
     typedef Wide<T> W;
     W top = x.wide(0);
 #pragma unroll
-    for (int i = 0; i < SIZE; i++) top = larger(top, x.wide(i)), all.sum += x.wide(i);
-    top = larger(all.top, top * UNIT<T>);
+    for (int i = 0; i < SIZE; i++) top = maximum(top, x.wide(i)), all.sum += x.wide(i);
+    top = maximum(all.top, top * UNIT<T>);
     all.total *= power<T>(all.top - base_of(top));
 #pragma unroll
     for (int i = 0; i < SIZE; i++) all.total += power<T>(exponent<T>(x.wide(i), base_of(top)));
@@ -628,28 +654,8 @@ template <class T, int SIZE> __device__ inline void weigh(Weighed<Wide<T>>& all,
 
 template <class T> __device__ inline Weighed<Wide<T>> warp_weighed(const Weighed<Wide<T>>& mine) {
     Wide<T> top = mine.top;
-    for (int step = 16; step; step /= 2) top = larger(top, __shfl_xor_sync(0xffffffffu, top, step));
+    for (int step = 16; step; step /= 2) top = maximum(top, __shfl_xor_sync(0xffffffffu, top, step));
     return {top, warp_sum(mine.total * power<T>(mine.top - base_of(top))), warp_sum(mine.sum)};
-}
-
-// 16 bytes from memory to shared memory without waiting, until the thread that copied them calls wait_for_copies.
-__device__ inline void copy_ahead(void* to, const void* from) {
-#if __CUDA_ARCH__ >= 800
-    const unsigned place = __cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
-#elif defined(__CUDACC__)
-    *(uint4*)to = *(const uint4*)from;  // Turing has no such instruction
-#else
-    emulated_copy(to, from, 16);
-#endif
-}
-
-__device__ inline void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#elif !defined(__CUDACC__)
-    emulated_wait();
-#endif
 }
 
 // Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or perhaps the memory
@@ -676,7 +682,7 @@ void cross_entropy(const T* logits, const int* targets, const bool* counted, con
     }
     const int whole = ((u64)row | (u64)out) % 16 ? 0 : classes / N * N;  // elements of vectors; the rest one by one
     if (keeps)
-        for (int start = begin; start < whole; start += step) copy_ahead(kept + start, row + start);
+        for (int start = begin; start < whole; start += step) copy_or_clear(kept + start, row + start, true);
     const int target = targets[blockIdx.x];
     const bool inside = 0 <= target && target < classes;
     const W logit = inside ? W(row[target]) : not_a_number<W>();  // before a gradient is there
@@ -823,10 +829,10 @@ __global__ void top_tokens(const T* logits, const bool* barred, int* ids, Wide<T
     const T* row = logits + i64(blockIdx.x) * classes;
     const int thread = threadIdx.x;
     W top = -infinity<W>(), total = 0;
-    for (int i = thread; i < classes; i += blockDim.x) top = larger(top, W(row[i]));
+    for (int i = thread; i < classes; i += blockDim.x) top = maximum(top, W(row[i]));
     best[thread] = top;
     __syncthreads();
-    for (int i = 0; i < blockDim.x; i++) top = larger(top, best[i]);
+    for (int i = 0; i < blockDim.x; i++) top = maximum(top, best[i]);
     __syncthreads();
     for (int i = thread; i < classes; i += blockDim.x) total += exponential(W(row[i]) - top);
     best[thread] = total;
