@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+from additions.interchange.folders import new_folder, require_new
 from additions.interchange.formats import is_foreign, read_foreign, write_foreign
 from additions.interchange.huggingface import PREFIX, downloaded
 from additions.interchange.outgoing import LearnedModel
 from minitf.errors import UserError
 from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import LockedRun, RunDirectory
-from minitf.system.files import new_folder, require_new
 from minitf.system.process import say
 from minitf.translation.loading import load_learned
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from additions.interchange.ctranslate2 import find_ctranslate2, read_ctranslate2, write_ctranslate2
 from additions.interchange.fairseq import find_fairseq, read_fairseq
+from additions.interchange.folders import new_folder
 from additions.interchange.huggingface import find_huggingface, read_huggingface, write_huggingface
 from additions.interchange.incoming import ForeignModel
 from additions.interchange.marian import find_marian, read_marian, write_marian
@@ -17,7 +18,7 @@ from additions.interchange.piece_vocabulary import VocabularyPair
 from additions.interchange.stored_arrays import ModelFileError
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.system.files import new_folder, os_errors_explained
+from minitf.system.files import os_errors_explained
 
 Reader = Callable[[Path], ForeignModel]
 Writer = Callable[[LearnedModel, Path], list[str]]

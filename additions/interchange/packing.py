@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from additions.interchange.folders import new_folder
 from autograd.fast.int8 import quantise
 from minitf.errors import UserError
 from minitf.fast.array_layers import matrices
 from minitf.storage.checkpoints import FACTORS, Checkpoints, save, with_prefix
 from minitf.storage.run_directory import CHECKPOINTS_NAME, RunDirectory, save_config
-from minitf.system.files import new_folder
 from minitf.system.process import say
 from minitf.training.run import MODEL
 from minitf.translation.loading import LearnedModel, build_model, load_learned

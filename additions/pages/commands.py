@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from additions.pages.run_log import is_training
 from minitf.app.command_line import ArgumentParser
 from minitf.errors import UserError
-from minitf.storage.run_directory import RunDirectory, is_training
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import say
 
 # ---- minitf report RUN ----

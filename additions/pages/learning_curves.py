@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from minitf.storage.run_directory import parsed_lines
+from additions.pages.run_log import parsed_lines
 from minitf.system.environment import sum_left_to_right
 from minitf.system.files import parse_json
 

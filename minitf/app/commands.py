@@ -17,7 +17,7 @@ GROUPS = {
         "corpus": ("additions.corpora", "write the built-in corpus to a directory"),
         "statistics": ("additions.corpora", "describe a corpus: lengths, problems, a suitable preset and vocabulary"),
         "split": ("additions.corpora", "split a corpus into training, validation and test text without overlap"),
-        "presets": ("list_presets.presets", "list the presets of train, with their sizes and costs"),
+        "presets": ("additions.corpora", "list the presets of train, with their sizes and costs"),
         "train": ("train.main", "train a Transformer to translate, or resume a run"),
     },
     "Translate": {

@@ -12,6 +12,8 @@ from typing import Any
 from minitf.config.options import from_plain, to_plain
 from minitf.config.run_config import RunConfig
 
+__all__ = ["NAMED", "Preset"]
+
 
 @dataclass(frozen=True)
 class Preset:

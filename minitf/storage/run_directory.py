@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
@@ -30,10 +30,8 @@ from minitf.system.environment import changes, environment_facts
 from minitf.system.files import (
     atomic_write,
     locked,
-    open_regular,
     os_errors_explained,
     parse_json,
-    parse_json_object,
     read_json_object,
     read_small_file,
     remove,
@@ -41,7 +39,7 @@ from minitf.system.files import (
     require_no_links,
 )
 
-__all__ = ["CHECKPOINTS_NAME", "LockedRun", "RunDirectory", "is_training", "parsed_lines", "save_config"]
+__all__ = ["CHECKPOINTS_NAME", "LOCK_NAME", "LockedRun", "RunDirectory", "save_config"]
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -59,7 +57,7 @@ CONTENT_NAMES = (DATA_NAME, CHECKPOINTS_NAME, REPORT_NAME, LOG_NAME, VOCABULARY_
                  CONFIG_NAME, ENVIRONMENT_NAME)  # fmt: skip
 """The content of a run, in the order in which the next process can clear what a killed one has not cleared."""
 LOCK_WAIT_S = 0.5
-"""`is_training` holds the lock for an instant."""
+"""Whoever asks whether a run is training holds the lock for an instant."""
 
 
 class RunDirectory:
@@ -198,15 +196,6 @@ class LockedRun(RunDirectory):
         self.close()
 
 
-def is_training(run: RunDirectory) -> bool:
-    """Return whether a process holds the run's lock."""
-    place = run.path / LOCK_NAME
-    if not place.exists() or not os.access(place, os.W_OK):
-        return False
-    with locked(place, wait_s=0) as free:
-        return not free
-
-
 def save_config(path: Path, config: object) -> None:
     """Write a configuration as JSON, completely or not at all."""
     with atomic_write(path) as file:
@@ -233,12 +222,6 @@ def load_config(
             return from_plain(RunConfig, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
-
-
-MAX_LINE_BYTES = 2**16
-"""Size of a line of the log; a run writes lines of some hundred bytes."""
-
-T = TypeVar("T")
 
 
 class RunLog:
@@ -325,40 +308,6 @@ class NoLog:
 
     def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
         pass
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read the records of a log, except for an incomplete last line.
-
-    Raises: UserError for a file that cannot be read and for a line that is too long or not a JSON object, with its
-    number.
-    """
-    return [record for record, _ in parsed_lines(path, parse_json_object)]
-
-
-def parsed_lines(
-    path: Path, parse: Callable[[bytes], T], offset: int = 0, first_number: int = 1
-) -> Iterator[tuple[T, int]]:
-    """Yield what `parse` makes of each complete line of a log after `offset`, and the offset of the line's end.
-
-    first_number: of the line at `offset`
-
-    Raises: UserError for a file that cannot be read, and for a line of more than MAX_LINE_BYTES or for which `parse`
-    raises a ValueError, with its number.
-    """
-    with os_errors_explained(f"read {path}"), open_regular(Path(path)) as file:
-        file.seek(offset)
-        number = first_number
-        while (line := file.readline(MAX_LINE_BYTES + 1)).endswith(b"\n") or len(line) > MAX_LINE_BYTES:
-            try:
-                if len(line) > MAX_LINE_BYTES:
-                    raise ValueError(f"it has more than {MAX_LINE_BYTES:,} bytes, which no run writes; remove the line")
-                record = parse(line)
-            except ValueError as error:
-                raise UserError(f"{path}, line {number}: {error}") from error
-            offset += len(line)
-            number += 1
-            yield record, offset
 
 
 def _without_non_finite(value: Any) -> Any:

@@ -21,16 +21,17 @@ from minitf.errors import UserError
 __all__ = [
     "atomic_write",
     "locked",
-    "new_folder",
+    "open_regular",
     "os_errors_explained",
     "parse_json",
     "parse_json_object",
+    "partial_name",
     "read_json_object",
     "read_small_file",
     "remove_leftovers",
-    "require_new",
     "require_regular",
     "sha256_of",
+    "sync_folder",
 ]
 
 MAX_JSON_BYTES = 2**20
@@ -248,37 +249,6 @@ def remove_leftovers(folder: Path) -> None:
     for path in [*folder.iterdir()]:
         if LEFTOVER.fullmatch(path.name):
             remove(path)
-
-
-# ---- Folders ----
-
-
-def require_new(folder: Path) -> None:
-    """Raises: UserError unless `folder` can be made: there is nothing of its name, or an empty folder."""
-    if folder.name in ("", ".."):
-        raise UserError(f"{folder} is not the name of a new directory; give one")
-    with os_errors_explained(f"look at {folder}"):
-        if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-            raise UserError(f"{folder} already exists and is not an empty directory; give a new one")
-
-
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `path` at the end of the `with` block, or is deleted after an error.
-
-    Raises: UserError if `path` is not new, and where the system refuses
-    """
-    require_new(path)
-    temporary = partial_name(path)
-    with os_errors_explained(f"create the folder {path}"):
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            os.replace(temporary, path)
-        except BaseException:  # not after the rename: a network file system may show the old name for a while
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        sync_folder(path.parent)
 
 
 # ---- Locks ----

@@ -45,11 +45,6 @@ class Texts:
     test: PathPair | None
 
 
-def exist(pair: PathPair) -> bool:
-    """Return whether both files exist."""
-    return all(path.exists() for path in pair)
-
-
 @dataclass
 class TrainingData:
     """Texts, vocabulary, and batches of the training and validation text."""

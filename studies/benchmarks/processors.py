@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the helpers of t
 
 import numpy as np
 
+from additions.pages.run_log import read_log
 from minitf.app import commands
 from minitf.storage import checkpoints
-from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.runs import ENGLISH, call, write_corpus

@@ -15,14 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("train_fields.py")
 sys.path.insert(0, str(ROOT))  # also without an installation
 
+from additions.pages.run_log import read_log  # noqa: E402
 from autograd.fast import available_cores  # noqa: E402
 from minitf.errors import UserError  # noqa: E402
-from minitf.storage.run_directory import (  # noqa: E402
-    CHECKPOINTS_NAME,
-    CONFIG_NAME,
-    LOG_NAME,
-    read_log,
-)
+from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, LOG_NAME  # noqa: E402
 from minitf.system.files import atomic_write  # noqa: E402
 from minitf.system.process import say  # noqa: E402
 

@@ -52,6 +52,7 @@ import resumable  # first: it finds minitf without an installation
 from paper_claims.claim import sampled
 
 from additions.corpora.public import find
+from additions.pages.run_log import read_log
 from minitf.app.train import read_train_args
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, shown, to_plain
@@ -59,7 +60,7 @@ from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
 from minitf.model.counting import parameter_count
-from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config, read_log
+from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.process import run_command, say
 from studies.benchmarks.side_by_side import machine

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import resumable  # first: it finds minitf without an installation
 
+from additions.pages.run_log import read_log
 from minitf.data.text import read_lines
-from minitf.storage.run_directory import HYPOTHESES_NAME, LOG_NAME, read_log
+from minitf.storage.run_directory import HYPOTHESES_NAME, LOG_NAME
 
 EXAMPLES, SEED = 10, 1
 

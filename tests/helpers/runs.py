@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from additions.pages.run_log import read_log
 from minitf.app import train
 from minitf.storage import checkpoints
-from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME, read_log
+from minitf.storage.run_directory import CONFIG_NAME, HYPOTHESES_NAME, LOG_NAME, VOCABULARY_NAME
 from minitf.system.process import run_command
 from minitf.training.state import CLOCK_FIELDS, CLOCK_KEYS
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minitf.storage.run_directory import read_log
+from additions.pages.run_log import read_log
 from tests.helpers.runs import FLAGS, write_corpus
 
 ROOT = Path(__file__).parents[2]

@@ -17,13 +17,13 @@ from additions.corpora import public
 from additions.corpora.download import Remote
 from additions.corpora.public import DATASETS, cache_folder, find
 from additions.corpora.tests.server import serving
+from additions.pages.run_log import read_log
 from minitf.app import train
 from minitf.config import RunConfig
 from minitf.config.options import without_none
 from minitf.config.presets import NAMED
 from minitf.data.text import read_lines, read_pairs
 from minitf.errors import UserError
-from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from tests.helpers.runs import FLAGS, MULTI30K, write_corpus
 

@@ -19,13 +19,13 @@ import resumable
 import train_fields
 
 from additions.corpora.public import find
+from additions.pages.run_log import read_log
 from additions.parsing.aligned_text import ParsingConfig, prepare
 from additions.parsing.treebank import built_in_treebank, write_treebank
 from minitf.corpora.built_in import built_in_corpus, split, write_corpus
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
-from minitf.storage.run_directory import read_log
 from minitf.system.process import say
 from minitf.translation.translator import Translator
 from paper_claims.claim import Figure, Rule, claim, sampled

@@ -9,11 +9,12 @@ from statistics import mean
 import numpy as np
 
 import autograd as ag
+from additions.corpora.list_presets import SENTENCE_TOKENS, update_flops
 from autograd import Tensor
 from minitf import OptimizerConfig, Transformer
 from minitf.config.model import BOS, EOS
 from minitf.config.presets import PRESETS
-from minitf.model.counting import SENTENCE_TOKENS, update_flops, with_vocabulary
+from minitf.model.counting import with_vocabulary
 from minitf.training.optim import learning_rate
 from paper_claims.attention import SMALL
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
@@ -56,8 +57,8 @@ def hours_big(study: Study) -> Figure:
     Rule("the share of eight P100s' sustained rate that such a step needs", 0.1, 1),
 )  # fmt: skip
 def step_time(study: Study) -> Figure:
-    """Operations of the matrix products of one update of the base model, by minitf/model/counting.py, and footnote 5's
-    9.5 TFLOPS a GPU. Plausible if it is not above 1; the big model is beside it."""
+    """Operations of the matrix products of one update of the base model, by additions/corpora/list_presets.py, and
+    footnote 5's 9.5 TFLOPS a GPU. Plausible if it is not above 1; the big model is beside it."""
     shares = {}
     for name, seconds in (("base", 0.4), ("big", 1.0)):
         operations = update_flops(with_vocabulary(PRESETS[name]), 25_000, 25_000, SENTENCE_TOKENS)

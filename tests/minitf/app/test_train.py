@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from additions.pages.run_log import read_log
 from autograd import random
 from autograd.fast import cpu_kernels, numpy_products
 from autograd.fast import threads as of_kernels
@@ -20,7 +21,6 @@ from minitf.config import presets
 from minitf.run import start
 from minitf.run import texts as run_texts
 from minitf.storage import checkpoints
-from minitf.storage.run_directory import read_log
 from minitf.system.process import run_command
 from minitf.training import optim, validation
 from minitf.translation.translator import Translator

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minitf.app.list_presets import presets
+from additions.corpora.list_presets import presets
 from minitf.config import PRESETS
 from minitf.config.presets import NAMED
 from minitf.model.parameters import Initializer

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.corpora.list_presets import update_flops
 from additions.inspect.flops import operations
 from autograd.observers import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.config.presets import NAMED
-from minitf.model.counting import parameter_count, parameter_shapes, update_flops
+from minitf.model.counting import parameter_count, parameter_shapes
 from minitf.model.transformer import Transformer
 
 SMALL = TransformerConfig(vocab_size=17, layers=2, d_model=16, heads=4, d_ff=24, max_positions=9)

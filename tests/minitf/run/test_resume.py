@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from additions.pages.run_log import read_log
 from minitf.app.translate import main as translate
 from minitf.storage.checkpoints import Checkpoints
-from minitf.storage.run_directory import load_config, read_log
+from minitf.storage.run_directory import load_config
 from minitf.system.process import run_command
 from tests.helpers.runs import call
 

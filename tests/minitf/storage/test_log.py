@@ -8,8 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from additions.pages.run_log import MAX_LINE_BYTES, read_log
 from minitf.errors import UserError
-from minitf.storage.run_directory import MAX_LINE_BYTES, RunLog, read_log
+from minitf.storage.run_directory import RunLog
 
 
 def no_warning(message):

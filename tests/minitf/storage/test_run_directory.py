@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from additions.pages.run_log import is_training
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.errors import UserError
-from minitf.storage.run_directory import LockedRun, RunDirectory, is_training, load_config, save_config
+from minitf.storage.run_directory import LockedRun, RunDirectory, load_config, save_config
 
 CONFIG = replace(RunConfig(), max_steps=7)
 LATER = replace(CONFIG, max_steps=9)
@@ -124,7 +125,8 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from minitf.config import RunConfig
-from minitf.storage.run_directory import LockedRun, is_training
+from minitf.storage.run_directory import LockedRun
+from additions.pages.run_log import is_training
 run = LockedRun.{verb}(Path(sys.argv[1]), RunConfig())
 print("held", flush=True)
 time.sleep(60)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from additions.interchange.folders import new_folder
 from minitf.errors import UserError
-from minitf.system.files import atomic_write, locked, new_folder, remove_leftovers
+from minitf.system.files import atomic_write, locked, remove_leftovers
 from tests.helpers.patching import record_flushes
 
 
@@ -202,7 +203,7 @@ def test_what_was_renamed_is_not_deleted_after_a_later_error(tmp_path, monkeypat
         raise OSError(5, "Input/output error")
 
     deleted = []
-    monkeypatch.setattr("minitf.system.files.sync_folder", fail)
+    monkeypatch.setattr("additions.interchange.folders.sync_folder", fail)
     monkeypatch.setattr(shutil, "rmtree", lambda path, **_: deleted.append(path))
     with pytest.raises(UserError, match=r"cannot create the folder .*new: Input/output error"):
         make_new(tmp_path / "new")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from additions.pages.run_log import read_log
 from minitf.storage import checkpoints
-from minitf.storage.run_directory import read_log
 from minitf.training.state import CLOCK_KEYS
 from tests.helpers.jobs import mpi, python
 from tests.helpers.runs import write_corpus

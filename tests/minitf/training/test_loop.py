@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from minitf.storage.run_directory import read_log
+from additions.pages.run_log import read_log
 from minitf.system.process import StopRequest
 from minitf.training import loop
 from minitf.training import state as of_state

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from additions.pages.run_log import read_log
 from minitf.errors import UserError
 from minitf.run.start import restore
-from minitf.storage.run_directory import read_log
 from minitf.training.run import TrainingError, save
 from minitf.training.state import TrainState
 from tests.helpers.jobs import python

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minitf.storage.run_directory import read_log
+from additions.pages.run_log import read_log
 from minitf.training import validation
 from minitf.training.moving_average import MovingAverage
 from minitf.training.state import out_of_patience
