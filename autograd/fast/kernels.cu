@@ -382,8 +382,6 @@ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inver
     __shared__ bool is_last;
     DYNAMIC_SHARED(memory);
     W *weights = (W*)memory, *parts = weights + GROUPS * SPAN;  // [GROUPS · SPAN], [warps, SPAN]
-    copy_parameters(weights, weight, width, GROUPS);
-    __syncthreads();
     // Registers hold the sums, and the row if there are enough of them, and the next row, on its way from memory.
     const bool KEPT = GROUPS * sizeof(W) < 16, AHEAD = KEPT && sizeof(T) == 2;
     const int SUMS = sums_held<W>(GROUPS);  // groups whose sums this block holds: those from blockIdx.y · SUMS on
@@ -403,6 +401,8 @@ void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inver
     };
     i64 row = blockIdx.x * i64(blockDim.y) + threadIdx.y;
     if (AHEAD) fetch(row);
+    copy_parameters(weights, weight, width, GROUPS);
+    __syncthreads();
     for (; row < rows; row += step) {
         const i64 place = row * stride;
         W sum = 0, along = 0;
