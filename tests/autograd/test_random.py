@@ -67,14 +67,6 @@ def test_bits_are_those_of_the_generator(seed, step, site, size):
     assert found.tolist() == expected_bits(seed, step, site, size)
 
 
-def test_bits_do_not_depend_on_the_shape_but_on_the_position():
-    flat = bits(5, 6, 7, (120,))
-    np.testing.assert_array_equal(bits(5, 6, 7, (2, 3, 20)).reshape(-1), flat)
-    np.testing.assert_array_equal(bits(5, 6, 7, (101,)), flat[:101])
-    assert bits(5, 6, 7, ()) == flat[0]
-    assert bits(5, 6, 7, (3, 0)).shape == (3, 0)
-
-
 # ---- Masks and their numbering ----
 
 

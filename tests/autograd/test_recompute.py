@@ -9,22 +9,11 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, checkpoint, random
-from tests.helpers.leaves import nodes_behind, random_leaf, without_garbage_collector
+from tests.helpers.leaves import nodes_behind, random_leaf, saved_bytes, without_garbage_collector
 
 
 def plain(fn, *args, **kwargs):
     return fn(*args, **kwargs)
-
-
-def saved_bytes(tensor):
-    """Bytes of the different arrays that the graph behind `tensor` keeps, leaves aside."""
-    arrays = {}
-    for op in nodes_behind(tensor):
-        leaves = {id(edge[0].data) for edge in op.edges if edge is not None and isinstance(edge[0], Tensor)}
-        for a in op.saved_arrays:
-            if hasattr(a, "nbytes") and id(a) not in leaves:
-                arrays[id(a)] = a.nbytes
-    return sum(arrays.values())
 
 
 class Net:

@@ -29,6 +29,17 @@ def nodes_behind(tensor):
     return list(found.values())
 
 
+def saved_bytes(tensor):
+    """Bytes of the different arrays that the graph behind `tensor` keeps, leaves aside."""
+    arrays = {}
+    for op in nodes_behind(tensor):
+        leaves = {id(edge[0].data) for edge in op.edges if edge is not None and isinstance(edge[0], Tensor)}
+        for a in op.saved_arrays:
+            if hasattr(a, "nbytes") and id(a) not in leaves:
+                arrays[id(a)] = a.nbytes
+    return sum(arrays.values())
+
+
 @contextmanager
 def without_garbage_collector():
     was_enabled = gc.isenabled()

@@ -240,6 +240,3 @@ def test_any_configuration_can_be_saved_and_read_again_or_is_refused(folder, dat
     if config is not None:
         save_config(path, config)
         assert load_config(path) == config
-
-
-# ---- Translation -------------------------------------------------------------------------------------------------

@@ -23,36 +23,6 @@ def normal(rng, shape):
 # ---- Memory ----
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
-def test_freed_memory_is_kept():
-    """Taking again what was freed costs page faults by default, and hardly any afterwards."""
-    program = """
-import ctypes, resource, sys
-import numpy as np
-from autograd.fast import keep_freed_memory
-
-PR_SET_THP_DISABLE = 41  # a huge page would be one fault
-ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
-if sys.argv[1] == "keep":
-    assert keep_freed_memory() is True
-
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    arrays = [np.ones(2**18) for _ in range(24)]  # 2 MiB each
-    del arrays
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-faults()
-print(faults())
-"""
-    given, kept = (
-        int(subprocess.run([sys.executable, "-c", program, what], check=True, capture_output=True, text=True).stdout)
-        for what in ("give", "keep")
-    )
-    assert given > 500
-    assert kept < given / 20
-
-
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux, to see the memory of a process")
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
 def test_kept_memory_is_returned():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.decoding import search as search_module
 from minitf.decoding.greedy import greedy_search
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, beam_search, length_penalty
 from minitf.errors import UserError
@@ -82,35 +81,23 @@ def plain_beam_search(model, source, config, max_length, most_finished=math.inf)
 @pytest.mark.heavy
 @pytest.mark.parametrize("beam", [2, 3, 4])
 def test_a_narrow_beam_equals_the_algorithm_in_plain_loops(beam):
+    """Though it stops before the longest length where no better hypothesis can come."""
     rng = np.random.default_rng(beam)
+    steps = most = 0
     for seed in range(80):
-        model = RandomModel(seed, vocabulary=int(rng.integers(5, 14)), end_bias=rng.uniform(-2, 2))
-        source = sources(rng, 3)
-        config = BeamSearchConfig(beam=beam, n_best=beam, alpha=rng.uniform(0, 1.5), max_extra_length=4)
-        for row, hypotheses in zip(source, beam_search(model, source, config), strict=True):
-            expected = plain_beam_search(model, row, config, int(np.sum(row > EOS)) + 4)[:beam]
+        model = RandomModel(
+            seed, vocabulary=int(rng.integers(5, 14)), spread=rng.uniform(0.2, 4), end_bias=rng.uniform(-2, 2)
+        )
+        source, n_best = sources(rng, 3), int(rng.integers(1, beam + 1))
+        config = BeamSearchConfig(beam=beam, n_best=n_best, alpha=rng.uniform(0, 2), max_extra_length=4)
+        found = beam_search(model, source, config)
+        steps, most = steps + len(model.rows_seen), most + int(np.sum(source > EOS, axis=1).max()) + 4
+        for row, hypotheses in zip(source, found, strict=True):
+            expected = plain_beam_search(model, row, config, int(np.sum(row > EOS)) + 4)[:n_best]
             assert [hypothesis.tokens for hypothesis in hypotheses] == [tokens for _, tokens in expected]
             scores = [hypothesis.score for hypothesis in hypotheses]
             np.testing.assert_allclose(scores, [score for score, _ in expected], rtol=1e-12)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("n_best", [1, 2, 4])
-def test_stopping_early_never_changes_the_result(n_best, monkeypatch):
-    rng = np.random.default_rng(n_best)
-    saved = 0
-    for seed in range(80):
-        model = RandomModel(seed, vocabulary=int(rng.integers(5, 12)), spread=rng.uniform(0.2, 4))
-        source = sources(rng, 4)
-        alpha, extra = rng.choice([0.0, 0.3, 0.6, 1.0, 2.0]), int(rng.integers(1, 9))
-        choices = {"beam": 4, "alpha": alpha, "max_extra_length": extra, "n_best": n_best}
-        early = beam_search(model, source, BeamSearchConfig(**choices))
-        steps_early, model.rows_seen = sum(model.rows_seen), []
-        with monkeypatch.context() as patched:
-            patched.setattr(search_module, "_is_done", lambda beams, config, position: beams.max_length <= position)
-            assert beam_search(model, source, BeamSearchConfig(**choices)) == early
-        saved += sum(model.rows_seen) - steps_early
-    assert saved > 0
+    assert steps < most
 
 
 @pytest.mark.heavy

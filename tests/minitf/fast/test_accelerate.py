@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from additions.inspect.graph import SavedMemory
 from additions.interchange.foreign_transformer import ForeignTransformer
 from autograd import Tensor, random, safety
 from autograd.fast import kernels_on, recomputed
@@ -19,7 +18,7 @@ from minitf.model.layers import FeedForward
 from minitf.model.parameters import Initializer, Parameter
 from minitf.model.transformer import Transformer, padding_mask
 from minitf.training.optim import Adam
-from tests.helpers.leaves import nodes_behind
+from tests.helpers.leaves import saved_bytes
 from tests.helpers.marks import parametrize_some
 from tests.helpers.model_variants import batch, every_variant, loss_of, model_with
 
@@ -189,12 +188,6 @@ def test_checkpointed_activations_give_the_same_bits(changes, monkeypatch):
     assert kept_again < kept / 3
     for g, g_again in zip(gradients, gradients_again, strict=True):
         np.testing.assert_array_equal(g_again, g)
-
-
-def saved_bytes(loss):
-    """Bytes of the arrays that the graph behind a loss holds."""
-    memory = SavedMemory()
-    return sum(memory.added_by(op) for op in nodes_behind(loss))
 
 
 # ---- Projections as one product ----
