@@ -258,8 +258,8 @@ __global__ void relu_backward_sum(const T* g_y, const T* y, T* g_x, Wide<T>* par
 }
 
 // ---- Layer normalisation ---------------------------------------------------------------------------------------------
-// A warp takes a row, a lane GROUPS times 16 of its columns, in registers.  Rows are `stride` elements apart, a multiple of
-// 16 bytes; zeros fill them up.  Block: 32 lanes × some warps.
+// A warp takes a row, a lane GROUPS times 16 of its columns, in registers.  Rows are `stride` elements apart, a multiple
+// of 16 bytes; zeros fill them up.  Block: 32 lanes × some warps.
 
 [[maybe_unused]] const int SPAN = 32 * GROUP;  // columns that the lanes of a warp take together
 
@@ -301,8 +301,8 @@ template <class W> __device__ inline void copy_parameters(W* to, const W* from, 
     for (int i = thread; i < groups * SPAN; i += 32 * blockDim.y) to[i] = i < width ? from[i] : W(0);
 }
 
-// Which of these elements are kept, in a row at `position` of the mask.  The 16 columns of a call of the random generator
-// belong to several lanes: each makes one of the calls, and they exchange the bits.
+// Which of these elements are kept, in a row at `position` of the mask.  The 16 columns of a call of the random
+// generator belong to several lanes: each makes one of the calls, and they exchange the bits.
 template <class T> __device__ inline unsigned keep_share(const Drop& drop, i64 position, int k, int width) {
     const int N = VECTOR<T>, LANES = GROUP / N, part = threadIdx.x % LANES;
     const int column = k * SPAN + (part * (32 / LANES) + threadIdx.x / LANES) * GROUP;
@@ -370,9 +370,10 @@ void layer_norm(const T* x, const T* residual, const Wide<T>* weight, const Wide
 template <class W> __device__ constexpr int sums_held(int groups) { return sizeof(W) == 8 ? 1 : groups; }
 
 // g_z, and with dropout g_x, which is otherwise the same.  Block (b, c) sums rows b, b + gridDim.x, … (times the warps)
-// in partial[b], [2, GROUPS · SPAN]: its part of the gradients of weight and bias, in columns of the groups that it holds.
+// in partial[b], [2, GROUPS · SPAN]: its part of the gradients of weight and bias, in the columns that it holds.
 // The last block to end of each TOGETHER neighbours, by the counts in `done`, adds theirs up, and the last of these
-// blocks the sums of all: which block that is decides no bit.  Block: up to 32 × 8, two a multiprocessor if rows are narrow.
+// blocks the sums of all: which block that is decides no bit.
+// Block: up to 32 × 8, two a multiprocessor if rows are narrow.
 template <class T, int GROUPS>
 __global__ __launch_bounds__(256, GROUPS * sizeof(Wide<T>) == 4 ? 2 : 1)
 void layer_norm_backward(const T* g_y, const T* normalised, const Wide<T>* inverse_std, const Wide<T>* weight, T* g_z,
@@ -658,15 +659,15 @@ template <class T> __device__ inline Weighed<Wide<T>> warp_weighed(const Weighed
     return {top, warp_sum(mine.total * power<T>(mine.top - base_of(top))), warp_sum(mine.sum)};
 }
 
-// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or perhaps the memory
-// of the logits, gets the gradient of each row's loss times its factor.  Rows that do not count have loss and gradient
-// 0; `counted` and `factors` may be null.  NaN for a target outside.  Rows are `stride` apart.  With `keeps`, shared
-// memory keeps the row, so that it is read once, all of it at once.
+// Row losses against (1 - ε) · one-hot + ε / V, and row negative log-likelihoods.  `gradient`, null or perhaps the
+// memory of the logits, gets the gradient of each row's loss times its factor.  Rows that do not count have loss and
+// gradient 0; `counted` and `factors` may be null.  NaN for a target outside.  Rows are `stride` apart.  With `keeps`,
+// shared memory keeps the row, so that it is read once, all of it at once.
 // Block: a row, with a power of two of threads up to 512.
 template <class T>
 __global__ __launch_bounds__(512, sizeof(T) == 2 ? 3 : 1)
-void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors,
-                   Wide<T>* loss, Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing, bool keeps) {
+void cross_entropy(const T* logits, const int* targets, const bool* counted, const Wide<T>* factors, Wide<T>* loss,
+                   Wide<T>* nll, T* gradient, int classes, i64 stride, Wide<T> smoothing, bool keeps) {
     typedef Wide<T> W;
     const int N = VECTOR<T>, step = blockDim.x * N, begin = threadIdx.x * N;
     __shared__ Weighed<W> parts[32];
@@ -702,9 +703,11 @@ void cross_entropy(const T* logits, const int* targets, const bool* counted, con
     __syncthreads();
     all = warp_weighed<T>(lane < blockDim.x / 32 ? parts[lane] : Weighed<W>{-infinity<W>(), 0, 0});
     if (threadIdx.x == 0) {
-        const W row_nll = logarithm(all.total) - exponent<T>(logit, all.top) / UNIT<T>;
+        const W log_total = logarithm(all.total), to_e = 1 / UNIT<T>;
+        const W row_nll = log_total - exponent<T>(logit, all.top) * to_e;
+        const W mean = log_total + all.top * to_e - all.sum / classes;  // of all classes' negative log-likelihoods
         nll[blockIdx.x] = row_nll;
-        loss[blockIdx.x] = smoothing == 0 ? row_nll : row_nll + smoothing * (logit - all.sum / classes);
+        loss[blockIdx.x] = smoothing == 0 ? row_nll : (1 - smoothing) * row_nll + smoothing * mean;
     }
     if (!gradient) return;
     const W everywhere = smoothing / classes, factor = factors ? factors[blockIdx.x] : W(1);

@@ -474,17 +474,20 @@ def test_loss_of_large_logits(backend: Any, order: None, bf16: np.dtype, kind: s
     targets, counted = np.array([classes - 1, 0, classes - 1, 1], np.int32), np.array([True, True, True, False])
     wide = np.float64 if kind == "double" else np.float32
     place = backend.asarray(np.zeros((4, classes + (-classes % 64 or 64) + offset), dtype))[:, :classes]
-    place[...] = backend.asarray(logits)
     loss, nll = (backend.asarray(np.zeros(4, wide)) for _ in range(2))
     factors = backend.asarray(np.array([1, 0.5, 2, 1], wide))
-    backend._launch_loss(place, *[backend.asarray(a) for a in (targets, counted)], factors, loss, nll, place, 0.0)
-    exact = logits.astype(np.float64)
-    found = NUMPY.cross_entropy_(exact, targets, 0.0)  # the logits become gradients
-    exact *= np.array([1, 0.5, 2, 0])[:, None]
-    for ours, theirs in zip((loss, nll), found, strict=True):
-        np.testing.assert_allclose(ours.get(), theirs * counted, rtol=1e-6 if kind != "double" else 1e-13, atol=1e-6)
     tolerance = {"bf16": BF16, "float": 2e-5, "double": 1e-12}[kind]
-    np.testing.assert_allclose(place.get().astype(np.float64), exact, rtol=tolerance, atol=1e-7)
+    for smoothing in (0.0, 0.1):
+        place[...] = backend.asarray(logits)
+        rows = [backend.asarray(a) for a in (targets, counted)]
+        backend._launch_loss(place, *rows, factors, loss, nll, place, smoothing)
+        exact = logits.astype(np.float64)
+        found = NUMPY.cross_entropy_(exact, targets, smoothing)  # the logits become gradients
+        exact *= np.array([1, 0.5, 2, 0])[:, None]
+        for ours, theirs in zip((loss, nll), found, strict=True):
+            precision = 1e-13 if kind == "double" else 1e-6
+            np.testing.assert_allclose(ours.get(), np.where(counted, theirs, 0), rtol=precision, atol=precision)
+        np.testing.assert_allclose(place.get().astype(np.float64), exact, rtol=tolerance, atol=1e-7)
 
 
 def test_a_row_of_logits_in_shared_memory_gives_the_same_bits(
