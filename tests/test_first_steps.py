@@ -26,7 +26,7 @@ def run_bare(*words, cwd=ROOT):
     [
         ["train.py"],
         ["translate.py", "runs/demo"],
-        ["-m", "minitf", "pack", "a", "--output", "b"],
+        ["-m", "minitf", "train", "--max-steps", "3"],
         ["-m", "examples.tensor"],
         ["-c", "import autograd"],
         ["-c", "import autograd.ops.nn"],

@@ -98,13 +98,13 @@ def test_a_query_that_may_attend_to_nothing(dtype, dropout):
 
 @pytest.mark.parametrize("wild", [1e6, math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize("mask_rows", [1, 4])
-def test_masked_scores_may_be_no_numbers(wild, mask_rows):
-    """As with a key that has overflowed, where it is masked; a sentence of which all is masked is among them."""
+def test_what_is_masked_has_no_influence(wild, mask_rows):
+    """To the bit, even a key that has overflowed; a sentence of which all is masked is among them."""
     q, k, v = qkv(3, 2, s=7)
     mask = np.array([[0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0, 1]], bool)[:, None, None, :]
     mask = np.broadcast_to(mask, (3, 1, mask_rows, 7))
     y = attention(q, k, v, mask).data
-    k[..., 0] = np.where(mask[:, :, 0], k[..., 0], wild)
+    k[..., 0], v[...] = np.where(mask[:, :, 0], k[..., 0], wild), np.where(mask[:, :, 0, :, None], v, -1e6)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(attention(q, k, v, mask).data, y)
 

@@ -124,6 +124,13 @@ def test_the_same_lines_give_the_same_file(tmp_path):
     assert train(tmp_path, vocab_size=331, name="c").fingerprint() != first.fingerprint()
 
 
+def test_both_languages_share_pieces(vocabulary):
+    learned = vocabulary.pieces(range(FIRST_LEARNED, len(vocabulary)))
+    assert len(set(learned)) == len(learned)
+    assert "ö" in learned  # German alone
+    assert "▁b" in learned  # "barks", "bellt"
+
+
 def test_words_are_counted_over_all_lines_in_bounded_memory(monkeypatch):
     lines = ["der Hund", "der\u00a0Mond\n", "", "de\u0301r"]
     assert count_words(lines) == Counter({"der": 2, "Hund": 1, "Mond": 1, "dér": 1})
