@@ -18,9 +18,7 @@ WORKSPACE_BYTES = 32 << 20  # NVIDIA's recommendation for Hopper
 COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F = 68, 77, 70  # cublasComputeType_t
 SCALE_TYPES = {COMPUTE_32F: 0, COMPUTE_32F_FAST_TF32: 0, COMPUTE_64F: 1}  # cudaDataType of alpha and beta
 
-PLAIN, BIAS, RELU_BIAS, BIAS_GRADIENT = (
-    int(each) for each in (lt.Epilogue.DEFAULT, lt.Epilogue.BIAS, lt.Epilogue.RELU_BIAS, lt.Epilogue.BGRADB)
-)
+PLAIN, BIAS, RELU_BIAS = (int(each) for each in (lt.Epilogue.DEFAULT, lt.Epilogue.BIAS, lt.Epilogue.RELU_BIAS))
 EPILOGUE_ALIGNMENT = 16  # bytes, of the address of a bias
 
 
@@ -69,8 +67,7 @@ class Products:
         A bias must stand at a multiple of 16 bytes, which the key of a plan does not tell.
 
         alpha, beta: addresses of numbers on the host
-        vector: address of the bias (BIAS, RELU_BIAS: one element a row of d), or of memory for the gradient
-            of a bias (BIAS_GRADIENT: the sum of b over the inner axis, one element a column of d)
+        vector: address of the bias of BIAS and RELU_BIAS, one element a row of d
         """
         alignments = [_alignment(address) for address in (a.address, b.address, d.address, d.address)]
         key = (a[1:], b[1:], d[1:], *alignments, compute, epilogue, vector_kind)

@@ -380,11 +380,6 @@ class Cuda(GpuBackend):
         g_x = None if weight is None else self.product(g_y, weight)
         if x is None:
             return g_x, None, self.sum_rows(g_y) if with_bias else None
-        kind = _kind(g_y, x)
-        if with_bias and self._lt is not None and kind is not None and g_y.size and x.size and dtype == WIDE[kind]:
-            g_weight, g_bias = cupy.empty((g_y.shape[1], x.shape[1]), dtype), cupy.empty(g_y.shape[1], dtype)
-            if self._gemm(kind, g_y.T, x, g_weight, epilogue="BIAS_GRADIENT", vector=g_bias):
-                return g_x, g_weight, g_bias
         return g_x, self.product(g_y.T, x, dtype), self.sum_rows(g_y) if with_bias else None
 
     def linear_of_few(self, x: Array, w: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
@@ -436,20 +431,22 @@ class Cuda(GpuBackend):
         return cupy.maximum(y, y.dtype.type(0), out=y) if relu else y
 
     def sum_rows(self, x: Array) -> Array:
-        return _widened(x)[0].sum(axis=0)
+        return self.relu_backward_sum(x, None)[1]
 
-    def relu_backward_sum(self, g_y: Array, y: Array) -> tuple[Array, Array]:
-        kind, (rows, width) = _kind(g_y, y), y.shape
-        if kind is None or not y.size:
-            g_x = nn.Relu.backward(cupy, g_y, y, None)
-            return g_x, self.sum_rows(g_x)
+    def relu_backward_sum(self, g_y: Array, y: Array | None) -> tuple[Array, Array]:
+        """Without y, g_y and the sum of its rows."""
+        kind, (rows, width) = KINDS.get(g_y.dtype) if y is None else _kind(g_y, y), g_y.shape
         columns = 32 * GROUP  # of a block
-        parts = min(cuda_source.RELU_BLOCKS, -(-rows // 8))
-        g_x, total = cupy.empty(y.shape, y.dtype), cupy.empty(width, WIDE[kind])
-        partial = cupy.empty((parts, -(-width // columns), columns), WIDE[kind])
+        across = -(-width // columns)
+        if kind is None or not g_y.size or across > self._done.size:
+            g_x = g_y if y is None else nn.Relu.backward(cupy, g_y, y, None)
+            return g_x, _widened(g_x)[0].sum(axis=0)
+        parts = min(cuda_source.SUM_BLOCKS, -(-rows // 8))
+        g_x, total = g_y if y is None else cupy.empty(g_y.shape, g_y.dtype), cupy.empty(width, WIDE[kind])
+        partial = cupy.empty((parts, across, columns), WIDE[kind])
         self._launch(
-            f"relu_backward_sum<{kind}>", (-(-width // columns), parts), (32, 8), _contiguous(g_y), _contiguous(y), g_x,
-            partial, self._done, total, np.int64(rows), np.int32(width),
+            f"relu_backward_sum<{kind}>", (across, parts), (32, 8), _contiguous(g_y),
+            None if y is None else _contiguous(y), g_x, partial, self._done, total, np.int64(rows), np.int32(width),
             shared=8 * columns * WIDE[kind].itemsize,
         )  # fmt: skip
         return g_x, total

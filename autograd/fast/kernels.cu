@@ -205,10 +205,11 @@ template <class T> __global__ void dropout(const T* x, T* y, i64 size, Drop drop
     store_group(y + start, size - start, group);
 }
 
-// ---- ReLU ------------------------------------------------------------------------------------------------------------
+// ---- Sums of rows, and the gradient before ReLU ----------------------------------------------------------------------
 
-// g_x = g_y where y > 0, else 0, and the sum of its rows.  Block (c, b): 32 lanes × 8 warps; a lane takes 16 columns of
-// every gridDim.y · 8-th row.  The last block to end of each c, by the count in `done`, adds up partial, [b, c, 512].
+// g_x = g_y where y > 0, else 0, and the sum of its rows; without y, the sum of those of g_y.  Block (c, b): 32 lanes ×
+// 8 warps; a lane takes 16 columns of every gridDim.y · 8-th row.  The last block to end of each c, by the count in
+// `done`, adds up partial, [b, c, 512].
 template <class T>
 __global__ void relu_backward_sum(const T* g_y, const T* y, T* g_x, Wide<T>* partial, unsigned* done, Wide<T>* total,
                                   i64 rows, int width) {
@@ -218,8 +219,23 @@ __global__ void relu_backward_sum(const T* g_y, const T* y, T* g_x, Wide<T>* par
     W* sums = (W*)memory;  // [8, HELD]: column 16 l + i of the block stands at 32 i + l, for lanes side by side
     const int HELD = 32 * GROUP, first = blockIdx.x * HELD, column = first + threadIdx.x * GROUP;
     const int thread = threadIdx.y * 32 + threadIdx.x;
+    const int AHEAD = sizeof(T) < 8 ? 8 / sizeof(T) : 1;  // rows whose loads are on their way together
+    const i64 step = gridDim.y * i64(8);
     W sum[GROUP] = {};
-    for (i64 row = blockIdx.y * i64(8) + threadIdx.y; row < rows; row += gridDim.y * i64(8)) {
+    i64 row = blockIdx.y * i64(8) + threadIdx.y;
+    for (; !y && row < rows; row += AHEAD * step) {
+        Group<T> g[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const i64 at = row + j * step;
+            g[j] = load_group(g_y + at * width + column, at < rows ? width - column : 0);
+        }
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+#pragma unroll
+            for (int i = 0; i < GROUP; i++) sum[i] += W(g[j].at[i]);
+    }
+    for (; row < rows; row += step) {
         const i64 place = row * width + column;
         Group<T> g = load_group(g_y + place, width - column);
         const Group<T> above = load_group(y + place, width - column);

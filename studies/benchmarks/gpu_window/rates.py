@@ -205,8 +205,7 @@ def products() -> None:
         product("gradient of an input", *sizes, lambda w=w, g=g: gpu.product(g, w))
         if out != VOCAB:
             product("forward, BIAS", *sizes, lambda x=x, w=w, bias=bias: gpu.linear(x, w, bias), True)
-            gradients = lambda x=x, g=g: gpu.linear_gradients(g, None, x, wide_type, True)  # noqa: E731
-            product("gradient of a weight, BGRADB", *sizes, gradients, True)
+            row(f"sum of {out} columns", lambda g=g: gpu.sum_rows(g), g.nbytes)
         if out == 2048:
             relu = lambda x=x, w=w, bias=bias: gpu.linear(x, w, bias, True)  # noqa: E731
             product("forward, RELU_BIAS", *sizes, relu, True)

@@ -116,7 +116,25 @@ def memory_of_a_graph() -> dict[str, Any]:
             "capture_ms": round(1000 * sorted(seconds)[len(seconds) // 2], 1)}  # fmt: skip
 
 
-SUSPECTS = {f.__name__: f for f in (unaligned_bias, same_bits, sorted_in_a_graph, beyond_2_31, memory_of_a_graph)}
+def as_float32() -> dict[str, Any]:
+    """Losses of a base model's first steps in bf16 are those in float32."""
+    batch, found = batch_of(), {}
+    for precision in ("float32", "tf32", "bf16"):
+        model, optimizer, _ = base_model(precision, dropout=0.0)
+        losses = []
+        for number in range(1, 3 if SMALL else 26):
+            random.begin_step(number)
+            optimizer.zero_grad()
+            losses.append(float(compute_gradients(model, batch, 0.1)[0]) / batch.target_out.size)
+            optimizer.step(1e-4, 1 / batch.target_out.size)
+        found[precision] = losses
+    apart = {p: max(abs(a / b - 1) for a, b in zip(found[p], found["float32"], strict=True)) for p in ("tf32", "bf16")}
+    return {"right": max(apart.values()) < 0.01, "apart": apart, "losses": {p: each[::6] for p, each in found.items()}}
+
+
+SUSPECTS = {
+    f.__name__: f for f in (as_float32, unaligned_bias, same_bits, sorted_in_a_graph, beyond_2_31, memory_of_a_graph)
+}
 
 
 def main() -> int:

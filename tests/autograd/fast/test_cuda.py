@@ -167,7 +167,7 @@ def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> No
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, "bfloat16"])
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (3, 33), (65, 64), (1000, 40)])
 def test_gradient_of_relu_and_of_its_bias(backend: Any, dtype: Any, rows: int, width: int) -> None:
-    """Where cuBLASLt has no such epilogue; the sum is float32 for bfloat16."""
+    """The sum is float32 for bfloat16; without ReLU, it is that of the rows as they are."""
     dtype = np.dtype(dtype) if dtype != "bfloat16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     rng = np.random.default_rng(0)
     g_y = rng.integers(-3, 4, (rows, width)).astype(dtype)  # sums of small integers are exact
@@ -177,6 +177,7 @@ def test_gradient_of_relu_and_of_its_bias(backend: Any, dtype: Any, rows: int, w
     np.testing.assert_array_equal(g_x.get(), expected)
     np.testing.assert_array_equal(g_bias.get(), expected.astype(np.float64).sum(axis=0))
     assert g_bias.base is None
+    np.testing.assert_array_equal(backend.sum_rows(backend.asarray(g_y)).get(), g_y.astype(np.float64).sum(axis=0))
 
 
 def test_gradients_of_parameters_are_no_views(backend: Any) -> None:

@@ -137,10 +137,8 @@ def _product(given: Any) -> Work:
             if epilogue & 4:  # BIAS, RELU_BIAS
                 product = product + array_at(vector, TYPES[c_type], (m, 1)).astype(wide)
             result[...] = np.maximum(product, 0) if epilogue & 2 else product
-            if epilogue == 512:  # BGRADB
-                array_at(vector, TYPES[c_type], (n,))[...] = right.sum(axis=0)
 
-    assert epilogue in (1, 4, 6, 512)
+    assert epilogue in (1, 4, 6)
     return work
 
 
