@@ -179,22 +179,28 @@ def _compare_with_complex_steps(function: Callable, inputs: Sequence[Tensor], as
     chosen = [j for j, y in enumerate(first) if y.requires_grad]
     weights = [rng.standard_normal(first[j].shape) for j in chosen]
     gradients = functional.grad([first[j] for j in chosen], inputs, weights, allow_unused=True)
-    for k, (x, g) in enumerate(zip(inputs, gradients, strict=True)):
-        data, directions = x.data, np.eye(x.size).reshape(x.size, *x.shape)
-        if fast:
-            directions = rng.standard_normal((1, *x.shape)) / np.sqrt(max(1, x.size))
-        for place, direction in enumerate(directions):
-            x.data = data + asarray(h * 1j * direction)
-            with no_grad(), np.errstate(all="ignore"):
-                moved = outputs()
-            x.data = data
-            terms = [w * moved[j].numpy().imag / h for j, w in zip(chosen, weights, strict=True)]
-            numerical, size = sum(t.sum() for t in terms), sum(abs(t).sum() for t in terms)
-            analytic = 0.0 if g is None else float((g.numpy() * direction).sum())
-            error = abs(analytic - numerical) / max(1.0, size)
-            if not error <= EXACT:
-                raise GradcheckError(f"input {k}, direction {place}: analytic {analytic}, numerical {numerical}")
-            worst = max(worst, float(error))
+    before = [x.data for x in inputs]
+    try:
+        for k, (x, g) in enumerate(zip(inputs, gradients, strict=True)):
+            directions = np.eye(x.size).reshape(x.size, *x.shape)
+            if fast:
+                directions = rng.standard_normal((1, *x.shape)) / np.sqrt(max(1, x.size))
+            for place, direction in enumerate(directions):
+                for each, data in zip(inputs, before, strict=True):
+                    moved_data = data + (asarray(h * 1j * direction) if each is x else 0j)
+                    each.data = asarray(moved_data)
+                with no_grad(), np.errstate(all="ignore"):
+                    moved = outputs()
+                terms = [w * moved[j].numpy().imag / h for j, w in zip(chosen, weights, strict=True)]
+                numerical, size = sum(t.sum() for t in terms), sum(abs(t).sum() for t in terms)
+                analytic = 0.0 if g is None else float((g.numpy() * direction).sum())
+                error = abs(analytic - numerical) / max(1.0, size)
+                if not error <= EXACT:
+                    raise GradcheckError(f"input {k}, direction {place}: analytic {analytic}, numerical {numerical}")
+                worst = max(worst, float(error))
+    finally:
+        for each, data in zip(inputs, before, strict=True):
+            each.data = data
     return worst
 
 
