@@ -25,7 +25,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     "autograd": [
         {"backend", "check_install", "gpu_check", "html", "modes", "random"},
         {"devices", "observers", "tensor"},
-        {"dlpack", "engine", "hooks", "safety", "unrecorded"},
+        {"dlpack", "engine", "safety", "unrecorded"},
         {"anomaly", "ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},
