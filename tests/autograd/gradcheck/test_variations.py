@@ -6,6 +6,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply, gradcheck
 from autograd.gradcheck import GradcheckError, Options, gradient_error
+from autograd.gradcheck.elsewhere import other_points
 from tests.helpers.ops import W, X, message, op
 
 FAST = pytest.mark.parametrize("how", [{}, {"fast": True}], ids=["full", "fast"])
@@ -159,6 +160,15 @@ def test_elsewhere_false_stays_at_the_inputs():
 
     gradcheck(function, X, options=Options(elsewhere=False))
     assert seen == {round(float(X.sum()), 3)}
+
+
+def test_other_points_keep_layouts_and_infinities():
+    x = np.asfortranarray(np.array([[1.0, -np.inf], [2.0, 3.0], [0.0, 5.0]]))
+    points = dict(other_points([x], np.random.default_rng(0)))
+    assert len(points) == 15
+    for (moved,) in points.values():
+        assert moved.strides == x.strides
+        assert np.isinf(moved).sum() == 1
 
 
 # ---- float32 ----
