@@ -341,6 +341,52 @@ template <class T> __device__ inline void sum_of_lanes(Wide<T> (&x)[Owned<T>::RO
 
 // ---- Forward ---------------------------------------------------------------------------------------------------------
 
+// From q kᵀ in c, the weights 2^(score - top), where `top` of each query becomes its largest score so far; they are added
+// to `total`, and dropped in p.  `factor`: of what was computed with the last top.
+template <class T>
+__device__ inline void weights_of_scores(Weights<T>& p, Wide<T> (&c)[32], Wide<T> (&top)[Owned<T>::ROWS],
+                                         Wide<T> (&total)[Owned<T>::ROWS], Wide<T> (&factor)[Owned<T>::ROWS],
+                                         unsigned allowed_of_lane, unsigned kept_of_lane, unsigned groups,
+                                         Wide<T> exponent, const Drop& drop) {
+    typedef Wide<T> W;
+    typedef Owned<T> Own;
+    const Bits<T> allowed(allowed_of_lane), kept(kept_of_lane);
+    W base[Own::ROWS];
+#pragma unroll
+    for (int slot = 0; slot < Own::ROWS; slot++) base[slot] = top[slot];
+#pragma unroll
+    for (int group = 0; group < 4; group++)
+        if (groups >> group & 1)
+#pragma unroll
+            for (int i = 8 * group; i < 8 * group + 8; i++) {
+                // rounded, as in the backward pass: a query whose weight is all on one key has p = 1 there too
+                c[i] = allowed.at(i) ? rounded_product(c[i], exponent) : -infinity<W>();
+                base[Own::slot(i)] = maximum(base[Own::slot(i)], c[i]);
+            }
+#pragma unroll
+    for (int slot = 0; slot < Own::ROWS; slot++) {
+        for (int lane = 1; lane < Own::LANES; lane *= 2)
+            base[slot] = maximum(base[slot], __shfl_xor_sync(~0u, base[slot], lane));
+        const W last = top[slot];
+        top[slot] = base[slot];
+        if (base[slot] == -infinity<W>()) base[slot] = 0;
+        factor[slot] = power_of_two(last - base[slot]);
+        total[slot] *= factor[slot];
+    }
+#pragma unroll
+    for (int group = 0; group < 4; group++)
+        if (groups >> group & 1) {
+#pragma unroll
+            for (int i = 8 * group; i < 8 * group + 8; i++) {
+                c[i] = power_of_two(c[i] - base[Own::slot(i)]);
+                total[Own::slot(i)] += c[i];
+            }
+            if (drop.below) kept.clear_others(c, group);
+#pragma unroll
+            for (int i = 8 * group; i < 8 * group + 8; i += 2) p.set(i, c[i], c[i + 1]);
+        }
+}
+
 // y = dropout(p) v with p = softmax(scale · q kᵀ + mask), and log_total [B · H, T] = log2 Σ exp(scores), ∞ for a query
 // that may attend to nothing.  ONE_TILE, only of bf16: queries and keys are at most 64.
 // Grid: B · H × tiles of queries.
@@ -356,9 +402,8 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
     T* p_tile = v_tile + TILE * LD;  // not of bf16
     const unsigned bh = blockIdx.x, b = bh / shape.heads, h = bh % shape.heads;
     const int t0 = blockIdx.y * TILE, warp_t = t0 + threadIdx.x / 32 * 16;
-    const W exponent = scale * W(LOG2_E);
     W out[CHUNKS][32] = {};
-    W top[Own::ROWS], total[Own::ROWS] = {};  // of each query: the largest score so far, Σ 2^(score - top)
+    W top[Own::ROWS], total[Own::ROWS] = {}, factor[Own::ROWS];  // of each query
 #pragma unroll
     for (int slot = 0; slot < Own::ROWS; slot++) top[slot] = -infinity<W>();
     load_tile<T, HEAD>(q_tile, at(q, shape.q, b, h, t0), shape.q.row, shape.t - t0, shape.k_width);
@@ -366,70 +411,34 @@ attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* l
         if (s0) __syncthreads();  // the last iteration has used its tiles
         load_tile<T, HEAD>(k_tile, at(k, shape.k, b, h, s0), shape.k.row, shape.s - s0, shape.k_width);
         load_tile<T, HEAD>(v_tile, at(v, shape.v, b, h, s0), shape.v.row, shape.s - s0, shape.v_width);
-        const unsigned allowed_of_lane = allowed_bits(mask, shape, b, h, warp_t, s0);
-        const unsigned groups = groups_of_keys<T>(allowed_of_lane);
-        const unsigned kept_of_lane = kept_bits(drop, shape, bh, warp_t, s0);
-        const Bits<T> allowed(allowed_of_lane);
+        const unsigned allowed = allowed_bits(mask, shape, b, h, warp_t, s0), groups = groups_of_keys<T>(allowed);
+        const unsigned kept = kept_bits(drop, shape, bh, warp_t, s0);
         wait_for_tiles<T>();
-        W c[32] = {}, base[Own::ROWS];
+        W c[32] = {};
         multiply_rows<HEAD>(c, q_tile, k_tile, groups);
-#pragma unroll
-        for (int slot = 0; slot < Own::ROWS; slot++) base[slot] = top[slot];
-#pragma unroll
-        for (int group = 0; group < 4; group++)
-            if (groups >> group & 1)
-#pragma unroll
-                for (int i = 8 * group; i < 8 * group + 8; i++) {
-                // rounded, as in the backward pass: a query whose weight is all on one key has p = 1 there too
-                c[i] = allowed.at(i) ? rounded_product(c[i], exponent) : -infinity<W>();
-                base[Own::slot(i)] = maximum(base[Own::slot(i)], c[i]);
-            }
-#pragma unroll
-        for (int slot = 0; slot < Own::ROWS; slot++) {
-            for (int lane = 1; lane < Own::LANES; lane *= 2)
-                base[slot] = maximum(base[slot], __shfl_xor_sync(~0u, base[slot], lane));
-            const W last = top[slot];
-            top[slot] = base[slot];
-            if (base[slot] == -infinity<W>()) base[slot] = 0;
-            if (ONE_TILE) continue;
-            const W factor = power_of_two(last - base[slot]);
-            total[slot] *= factor;
-#pragma unroll
-            for (int i = 0; i < 32 * CHUNKS; i++)
-                if (Own::slot(i % 32) == slot) out[i / 32][i % 32] *= factor;
-        }
         Weights<T> p;
-        const Bits<T> kept(kept_of_lane);
-#pragma unroll
-        for (int group = 0; group < 4; group++)
-            if (groups >> group & 1) {
-#pragma unroll
-                for (int i = 8 * group; i < 8 * group + 8; i++) {
-                    c[i] = power_of_two(c[i] - base[Own::slot(i)]);
-                    total[Own::slot(i)] += c[i];
-                }
-                if (drop.below) kept.clear_others(c, group);
-#pragma unroll
-                for (int i = 8 * group; i < 8 * group + 8; i += 2) p.set(i, c[i], c[i + 1]);
-            }
+        weights_of_scores(p, c, top, total, factor, allowed, kept, groups, scale * W(LOG2_E), drop);
         if (sizeof(T) != 2) p.store(p_tile, groups), __syncwarp();
 #pragma unroll
-        for (int chunk = 0; chunk < CHUNKS; chunk++)
+        for (int chunk = 0; chunk < CHUNKS; chunk++) {
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                if (!ONE_TILE) out[chunk][i] *= factor[Own::slot(i)];
             multiply_weights(out[chunk], p, p_tile, v_tile + chunk * TILE, LD, groups);
+        }
     }
     sum_of_lanes<T>(total);
-    const auto factor = [&](int slot) {
-        return total[slot] == 0 ? W(0) : (drop.below ? W(drop.scale) : W(1)) / total[slot];
-    };
+#pragma unroll
+    for (int slot = 0; slot < Own::ROWS; slot++) {
+        const bool writes = threadIdx.x % Own::LANES == 0 && t0 + Own::row(slot) < shape.t;
+        W& written = log_total[i64(bh) * shape.t + t0 + Own::row(slot)];
+        if (writes) written = total[slot] == 0 ? infinity<W>() : top[slot] + logarithm(total[slot]) * W(LOG2_E);
+        factor[slot] = total[slot] == 0 ? W(0) : (drop.below ? W(drop.scale) : W(1)) / total[slot];
+    }
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; chunk++)
         store_tile<T>(at(y, shape.y, b, h, t0) + chunk * TILE, shape.y.row, shape.t - t0, shape.v_width - chunk * TILE,
-                      out[chunk], factor);
-#pragma unroll
-    for (int slot = 0; slot < Own::ROWS; slot++)
-        if (threadIdx.x % Own::LANES == 0 && t0 + Own::row(slot) < shape.t)
-            log_total[i64(bh) * shape.t + t0 + Own::row(slot)] =
-                total[slot] == 0 ? infinity<W>() : top[slot] + logarithm(total[slot]) * W(LOG2_E);
+                      out[chunk], [&](int slot) { return factor[slot]; });
 }
 
 // ---- Backward --------------------------------------------------------------------------------------------------------
@@ -464,44 +473,40 @@ template <class T, bool ONE_TILE, int HEAD> struct Tiles {  // shared memory of 
 // several.  `log_total` and `delta` are those of the rows of which this thread holds elements.
 template <class T, bool ONE_TILE, int HEAD>
 __device__ inline void score_gradients(Weights<T>& p, Weights<T>& g_scores, const Tiles<T, ONE_TILE, HEAD>& tiles,
-                                       const Wide<T> (&log_total)[Owned<T>::ROWS], Wide<T> (&delta)[Owned<T>::ROWS],
+                                       const Wide<T> (&log_total)[Owned<T>::ROWS],
+                                       const Wide<T> (&delta)[Owned<T>::ROWS],
                                        unsigned allowed_of_lane, unsigned kept_of_lane, unsigned groups, bool sums_row,
                                        Wide<T> scale, const Drop& drop) {
     typedef Wide<T> W;
     typedef Owned<T> Own;
     const W exponent = scale * W(LOG2_E), times = drop.below ? scale * W(drop.scale) : scale;
     const unsigned used = ONE_TILE ? groups : 15;  // sums over tiles leave no registers for what branches cost
-    W c[32] = {}, g[32] = {};
+    W c[32] = {}, g[32] = {}, sum[Own::ROWS] = {};
     multiply_rows<HEAD>(c, tiles.q, tiles.k, groups);
     multiply_rows<HEAD>(g, tiles.g_y, tiles.v, groups);
-    const Bits<T> allowed(allowed_of_lane);
+    const Bits<T> allowed(allowed_of_lane), kept(kept_of_lane);
 #pragma unroll
     for (int group = 0; group < 4; group++)
-        if (used >> group & 1)
+        if (used >> group & 1) {
+            if (drop.below) kept.clear_others(g, group);
 #pragma unroll
             for (int i = 8 * group; i < 8 * group + 8; i++) {
-            const W exact = power_of_two(rounded_product(c[i], exponent) - log_total[Own::slot(i)]);
-            c[i] = allowed.at(i) ? exact : W(0);
+                const W exact = power_of_two(rounded_product(c[i], exponent) - log_total[Own::slot(i)]);
+                c[i] = allowed.at(i) ? exact : W(0);
+                sum[Own::slot(i)] += c[i] * g[i];
+            }
         }
-    const Bits<T> kept(kept_of_lane);
+    sum_of_lanes<T>(sum);
 #pragma unroll
-    for (int group = 0; group < 4; group++)
-        if (drop.below) kept.clear_others(g, group);
-    if (sums_row) {
-#pragma unroll
-        for (int group = 0; group < 4; group++)
-            if (used >> group & 1)
-#pragma unroll
-                for (int i = 8 * group; i < 8 * group + 8; i++) delta[Own::slot(i)] += c[i] * g[i];
-        sum_of_lanes<T>(delta);
-    }
+    for (int slot = 0; slot < Own::ROWS; slot++)
+        if (!sums_row) sum[slot] = delta[slot];
 #pragma unroll
     for (int group = 0; group < 4; group++)
         if (used >> group & 1) {
 #pragma unroll
             for (int i = 8 * group; i < 8 * group + 8; i += 2) {
-                const W sum = delta[Own::slot(i)];
-                g_scores.set(i, c[i] * (g[i] - sum) * times, c[i + 1] * (g[i + 1] - sum) * times);
+                const W g_first = g[i] - sum[Own::slot(i)], g_second = g[i + 1] - sum[Own::slot(i)];
+                g_scores.set(i, c[i] * g_first * times, c[i + 1] * g_second * times);
             }
             if (drop.below) kept.clear_others(c, group);
 #pragma unroll
