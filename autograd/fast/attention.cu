@@ -10,9 +10,20 @@
 const int TILE = 64;
 const int THREADS = 128;
 
-// Blocks a multiprocessor has shared memory for; a bound on registers for more of them would only cause spills.
-template <class T, int HEAD> __device__ constexpr int blocks(int of_narrow_bf16) {
-    return sizeof(T) * HEAD == 128 ? of_narrow_bf16 : sizeof(T) * HEAD == 256 ? 2 : 1;
+template <class T> __device__ constexpr int padding() { return sizeof(T) == 2 ? 8 : 1; }  // against bank conflicts
+template <class T> __device__ constexpr int width_of_weights() { return TILE + padding<T>(); }
+
+// Blocks a multiprocessor has shared memory for, `most` at most; a bound on registers for more would only cause spills.
+// A block has `tiles` of [64, HEAD] and `weights` of [64, 64] elements, and 1 KB is CUDA's.
+template <class T, int HEAD> __device__ constexpr int blocks(int most, int tiles, int weights) {
+#if __CUDA_ARCH__ >= 900
+    const int kilobytes = 228;
+#else
+    const int kilobytes = 164;
+#endif
+    const int bytes = TILE * (tiles * (HEAD + padding<T>()) + weights * width_of_weights<T>()) * int(sizeof(T)) + 1024;
+    const int fit = kilobytes * 1024 / bytes;
+    return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
 struct Place {  // strides of an array [B, H, rows, columns], in elements; columns are adjacent
@@ -28,8 +39,6 @@ struct AttentionShape {
 template <class T> __device__ inline T* at(T* array, const Place& place, i64 b, i64 h, i64 row) {
     return array + b * place.batch + h * place.head + row * place.row;
 }
-
-// Exponentials and logarithms are to the base of 2, which takes one instruction: scores are multiplied by log2(e).
 
 // ---- Elements of a tile in registers ---------------------------------------------------------------------------------
 // Each warp has 16 rows of a tile, each thread 32 elements: element i is in row row(slot(i)), of ROWS rows, and column
@@ -61,9 +70,6 @@ __device__ inline unsigned rounded_pair(float low, float high) {
     return bf16(low).bits | unsigned(bf16(high).bits) << 16;
 #endif
 }
-
-template <class T> __device__ constexpr int padding() { return sizeof(T) == 2 ? 8 : 1; }  // against bank conflicts
-template <class T> __device__ constexpr int width_of_weights() { return TILE + padding<T>(); }
 
 // The elements of a tile that a thread holds as a factor of a product: [64 queries, 64 keys].
 template <class T> struct Weights {
@@ -341,8 +347,9 @@ template <class T> __device__ inline void sum_of_lanes(Wide<T> (&x)[Owned<T>::RO
 
 // ---- Forward ---------------------------------------------------------------------------------------------------------
 
-// From q kᵀ in c, the weights 2^(score - top), where `top` of each query becomes its largest score so far; they are added
-// to `total`, and dropped in p.  `factor`: of what was computed with the last top.
+// From q kᵀ in c, the weights 2^(score - top), one instruction each: `exponent` is scale · log2(e).  `top` of each query
+// becomes its largest score so far; weights are added to `total`, and dropped in p.  `factor`: of what was computed with
+// the last top.
 template <class T>
 __device__ inline void weights_of_scores(Weights<T>& p, Wide<T> (&c)[32], Wide<T> (&top)[Owned<T>::ROWS],
                                          Wide<T> (&total)[Owned<T>::ROWS], Wide<T> (&factor)[Owned<T>::ROWS],
@@ -391,7 +398,7 @@ __device__ inline void weights_of_scores(Weights<T>& p, Wide<T> (&c)[32], Wide<T
 // that may attend to nothing.  ONE_TILE, only of bf16: queries and keys are at most 64.
 // Grid: B · H × tiles of queries.
 template <class T, bool ONE_TILE, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 7 : 4))
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 7 : 256 / HEAD, 3, sizeof(T) != 2))
 attention(const T* q, const T* k, const T* v, const bool* mask, T* y, Wide<T>* log_total, AttentionShape shape,
           Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
@@ -535,7 +542,7 @@ __device__ inline void sum_products(Wide<T> (&delta)[Owned<T>::ROWS], const T* y
 // g_k and g_v, and g_q where all keys are in one tile; else `deltas` [B · H, T] has Σ g_y · y · P(keep).  ONE_TILE: queries are in
 // one tile too.  Grid: B · H × tiles of keys.
 template <class T, bool ONE_TILE, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 5 : 3))
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(ONE_TILE ? 5 : 3, 4, ONE_TILE ? 0 : 2))
 attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T* g_y, const Wide<T>* log_totals,
                    const Wide<T>* deltas, T* g_q, T* g_k, T* g_v, AttentionShape shape, Wide<T> scale, Drop drop) {
     typedef Wide<T> W;
@@ -599,7 +606,7 @@ attention_backward(const T* q, const T* k, const T* v, const bool* mask, const T
 
 // g_q where keys fill several tiles, and `deltas` for attention_backward.  Grid: B · H × tiles of queries.
 template <class T, int HEAD>
-__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(4))
+__global__ void __launch_bounds__(THREADS, blocks<T, HEAD>(4, 4, 2))
 attention_backward_queries(const T* q, const T* k, const T* v, const bool* mask, const T* g_y,
                            const Wide<T>* log_totals, Wide<T>* deltas, const T* y, T* g_q, AttentionShape shape,
                            Wide<T> scale, Drop drop) {
