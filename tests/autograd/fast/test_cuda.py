@@ -375,7 +375,7 @@ BF16 = 2**-8  # relative, of one rounding
     "size", [(1, 1, 3, 5, 8, 8), (2, 2, 50, 50, 64, 64), (1, 1, 70, 130, 64, 20), (1, 1, 9, 70, 100, 128)], ids=str
 )
 @pytest.mark.parametrize("kind", ["none", "causal", "padded and causal", "any"])
-def test_attention_on_tensor_cores(backend: Any, bf16: np.dtype, size: tuple[int, ...], kind: str) -> None:
+def test_attention_on_tensor_cores(backend: Any, order: None, bf16: np.dtype, size: tuple[int, ...], kind: str) -> None:
     b, h, t, s, k_width, v_width = size
     rng = np.random.default_rng(0)
     shapes = ((t, k_width), (s, k_width), (s, v_width), (t, v_width))
