@@ -20,8 +20,7 @@ from autograd.backend import backend_of
 from minitf.config.model import BOS, EOS
 from minitf.decoding.lines import Translation
 from minitf.errors import UserError
-from minitf.fast.array_layers import ArrayAttention
-from minitf.fast.classes import with_classes
+from minitf.fast.array_layers import ArrayAttention, with_classes
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer, padding_mask
 from minitf.translation.translator import Translator

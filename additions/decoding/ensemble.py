@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from minitf.data.text import PathLike
-from minitf.decoding.candidates import finder_of
+from minitf.decoding.search import finder_of
 from minitf.errors import UserError
 from minitf.translation.translator import Translator
 

@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 from autograd.backend import backend_of
 from minitf.config.model import PAD
 from minitf.config.options import check_fields, hidden
-from minitf.decoding.candidates import NEVER, finder_of, log_probabilities_of
 from minitf.decoding.greedy import walk
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, decoder_of, hypothesis_of, max_lengths
+from minitf.decoding.search import (
+    NEVER,
+    BeamSearchConfig,
+    Hypothesis,
+    Model,
+    decoder_of,
+    finder_of,
+    hypothesis_of,
+    log_probabilities_of,
+    max_lengths,
+)
 from minitf.system.environment import sum_left_to_right
 from minitf.translation.translator import Translator
 

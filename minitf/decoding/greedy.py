@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
-from minitf.decoding.candidates import dead_end, finder_of, log_probabilities_of, most_probable
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
     Model,
+    dead_end,
     decoder_of,
+    finder_of,
     hypothesis_of,
+    log_probabilities_of,
     max_lengths,
+    most_probable,
     places_filled,
     reorder,
 )

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from autograd.fast import kernels_of
 from minitf.fast import fused_layers as fast
-from minitf.fast.classes import with_classes
+from minitf.fast.array_layers import with_classes
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import FeedForward, Module

@@ -18,18 +18,51 @@ import autograd as ag
 from autograd import Tensor, no_grad
 from autograd.backend import backend_of
 from autograd.fast.int8 import Int8Weights
-from minitf.fast.classes import with_classes
 from minitf.model import transformer as plain
 from minitf.model import variants
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import MultiHeadAttention, Positions, Transformer, join_heads
 
-__all__ = ["PARTS", "ArrayAttention", "ArrayTransformer", "matrices"]
+__all__ = ["PARTS", "ArrayAttention", "ArrayTransformer", "matrices", "recast", "with_classes"]
 
 Array = Any
 Pack = Callable[..., Int8Weights]
 """(matrix [out, in], bias [out] or None) -> its weights in 8 bits"""
+
+
+# ---- The same module with the methods of other classes: how fast parts come into the places of plain ones ----
+
+
+def recast(module: Module, cls: type[Module]) -> Any:
+    """The same module, parameters and parts included, with the methods of another class."""
+    new = object.__new__(cls)
+    vars(new).update(vars(module))
+    return new
+
+
+def with_classes(module: Module, choose: Callable[[type[Module]], Any], done: dict[int, Module] | None = None) -> Any:
+    """The same module, its parts included, with the methods of the classes that `choose` gives for theirs.
+
+    done: the parts so far, by id: one that is used twice stays one
+    """
+    done = {} if done is None else done
+    if id(module) not in done:
+        new = done[id(module)] = recast(module, choose(type(module)))
+        for name, value in vars(new).items():
+            setattr(new, name, _with_classes(value, choose, done))
+    return done[id(module)]
+
+
+def _with_classes(value: Any, choose: Callable[[type[Module]], Any], done: dict[int, Module]) -> Any:
+    if isinstance(value, Module):
+        return with_classes(value, choose, done)
+    if isinstance(value, dict):
+        return {key: _with_classes(item, choose, done) for key, item in value.items()}
+    return type(value)([_with_classes(item, choose, done) for item in value]) if type(value) in (list, tuple) else value
+
+
+# ---- Layers ----
 
 
 class Product:

@@ -29,7 +29,7 @@ from autograd.fast import return_freed_memory
 from minitf.config import TransformerConfig
 from minitf.config.model import EOS
 from minitf.data.text import read_lines
-from minitf.decoding import candidates
+from minitf.decoding import search as candidates
 from minitf.decoding.lines import Settings, run_batches
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.fast.accelerate import accelerate

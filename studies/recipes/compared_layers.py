@@ -12,7 +12,7 @@ from typing import Any
 import autograd as ag
 from autograd import Tensor
 from minitf.config import TransformerConfig
-from minitf.fast.classes import recast
+from minitf.fast.array_layers import recast
 from minitf.model.layers import Linear, Module, variants
 from minitf.model.parameters import Initializer, Parameter
 from minitf.model.transformer import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Residual

@@ -8,7 +8,7 @@ step before, and are kept. A step appends its key and its value, then attends to
 In beam search, hypotheses change places: new row i continues old row rows[i], and so must its keys and values.
 
 Shapes: cache, a dict with "k" [R, t, K] and "v" [R, t, M]; q and k [R, K], v [R, M]; rows int [R'] -> y [R, M]; None
-Source: section 3.1 (auto-regressive decoding); `minitf/fast/tree_cache.py`
+Source: section 3.1 (auto-regressive decoding); `minitf/fast/inference.py`
 """
 
 import math

@@ -13,8 +13,7 @@ from autograd import Tensor
 from autograd.backend import CPU
 from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import PAD
-from minitf.decoding import candidates
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, length_penalty, max_lengths
+from minitf.decoding.search import NEVER, BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast.compiled import compiled_layers as layers_
 from minitf.fast.compiled import compiled_search
 from minitf.model.layers import LayerNorm
@@ -67,7 +66,7 @@ class CompiledSearch:
         """
         vocabulary, limits = self.model.config.vocab_size, max_lengths(source, config)
         barred = np.zeros(vocabulary, bool)
-        barred[list(candidates.NEVER)] = True
+        barred[list(NEVER)] = True
         if config.candidates > vocabulary - np.count_nonzero(barred):
             return None
         b, longest, rows = len(source), int(limits.max()), len(source) * config.beam

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minitf.decoding.candidates import log_probabilities_of
+from minitf.decoding.search import log_probabilities_of
 
 
 def test_log_probabilities_by_hand():

@@ -8,7 +8,7 @@ from additions.course.conformance import check_model
 from additions.course.tests.conformance.numpy_transformer import NumpyTransformer, V
 from autograd import Tensor
 from minitf.config import TransformerConfig
-from minitf.fast.classes import with_classes
+from minitf.fast.array_layers import with_classes
 from minitf.model.transformer import MultiHeadAttention, Transformer
 from tests.helpers.marks import parametrize_some
 
