@@ -5,9 +5,8 @@ Source: Sennrich et al. 2016 (byte-pair encoding)
 
 import io
 import re
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sentencepiece import SentencePieceTrainer
 
@@ -58,11 +57,9 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
 
 def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
     model = io.BytesIO()
-    stopped = threading.Event()
-
-    def work() -> None:
+    try:
         SentencePieceTrainer.train(
-            sentence_iterator=_until(stopped, _training_lines(words)),
+            sentence_iterator=_training_lines(words),
             input_format="tsv",  # word, tab, count
             model_writer=model,
             model_type="bpe",
@@ -77,9 +74,6 @@ def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: S
             user_defined_symbols=[symbol.replace(" ", "▁") for symbol in symbols],
             minloglevel=2,  # errors only; they are raised below
         )
-
-    try:
-        _interruptibly(work, stopped)
     except RuntimeError as error:
         if most := re.search(r"Please set it to a value <= (\d+)", str(error)):  # the words allow no more
             return _train(words, int(most[1]), byte_fallback, symbols)
@@ -87,42 +81,7 @@ def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: S
     return model.getvalue()
 
 
-def _interruptibly(work: Callable[[], None], stopped: threading.Event) -> None:
-    """Call `work` in a thread, so that an interrupt takes effect at once.
-
-    sentencepiece does not check for signals for minutes, and would report one that arrives while it reads from Python
-    as a fault of the text.
-    """
-    failures: list[BaseException] = []
-    done = threading.Event()  # not `join`, which considers the thread ended after an interrupt (Python 3.11, 3.12)
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            done.set()
-
-    try:
-        threading.Thread(target=run, daemon=True).start()
-        done.wait()
-    except BaseException:
-        stopped.set()
-        done.wait(timeout=1)  # a thread that returns to an interpreter about to end would abort the process
-        raise
-    if failures:
-        raise failures[0]
-
-
-def _until(stopped: threading.Event, lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        if stopped.is_set():
-            raise InterruptedError("the training of the vocabulary was interrupted")
-        yield line
-
-
-def _training_lines(words: Counter[str]) -> Iterable[str]:
+def _training_lines(words: Counter[str]) -> Iterator[str]:
     for word, count in words.items():
         # sentencepiece skips a line with U+2585, which it uses internally; the byte pieces spell it.
         for part in word.replace("\u2585", " ").split():
