@@ -33,8 +33,8 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     ],
 }
 ENTRANCES = {"__init__", "__main__"}  # of a package: they may import every room
-NEIGHBOURS = {  # the course shows a step, which pages record; a page has attention, and a sentencepiece model
-    "course": {"pages"},
+NEIGHBOURS = {  # the course shows a step, which pages record, and other sinusoids; a page has attention and word pieces
+    "course": {"interchange", "pages"},
     "pages": {"decoding", "inspect", "interchange"},
 }
 TEXT = "autograd.ops."  # the plain ops, whose sources the course takes apart: all names are public that have no _

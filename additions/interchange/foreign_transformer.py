@@ -1,5 +1,5 @@
-"""The Transformer of other programs: normalised embeddings, another start of the decoder, a bias on the logits, tokens
-that are never produced; plain, fast, and on arrays.
+"""The Transformer of other programs, plain, fast, and on arrays: other sinusoids, normalised embeddings, another start
+of the decoder, a bias on the logits, tokens that are never produced.
 
 The house asks for the class where a configuration has one of these (minitf/model/variants.py).
 """
@@ -17,13 +17,53 @@ from autograd.backend import backend_of
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.fast.accelerate import REPLACEMENTS
-from minitf.fast.array_layers import PARTS, ArrayTransformer
+from minitf.fast.array_layers import PARTS, ArrayTransformer, OfArrays
 from minitf.fast.fused_layers import FastTransformer
 from minitf.model.layers import LayerNorm
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import Reduction, Transformer, padding_mask
+from minitf.model.transformer import Positions, Reduction, Transformer, padding_mask, sinusoids
 
 Array = Any
+
+# ---- Positions ----
+
+
+def position_table(length: int, d_model: int, kind: str) -> np.ndarray:
+    """The table of fixed positions of a kind: `sinusoids`, or all sines before all cosines.
+
+    "sinusoidal-halves" has the paper's angles, rounded to float32 as Hugging Face keeps them; with
+    "sinusoidal-concatenated", the exponent is i / (d_model / 2 - 1), as in the first public code.
+
+    Shapes: -> float64 [length, d_model]
+    """
+    if kind == "sinusoidal":
+        return sinusoids(length, d_model)
+    half = np.arange(d_model // 2)
+    exponent = half / max(d_model // 2 - 1, 1) if kind == "sinusoidal-concatenated" else 2 * half / d_model
+    angle = np.arange(length)[:, None] / 10000.0**exponent  # [length, D / 2]
+    table = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
+    return table.astype(np.float32).astype(np.float64) if kind == "sinusoidal-halves" else table
+
+
+class OtherSinusoids(Positions):
+    """Sinusoids in another order, or that count from another position."""
+
+    def __init__(self, config: TransformerConfig, init: Initializer):
+        super().__init__(config, init)
+        self.kind, self.first = config.positions, config.first_position
+
+    def rows(self, length: int, start: int, backend: Any) -> Tensor | Array:
+        return super().rows(length, start + self.first, backend)
+
+    def table(self, length: int) -> np.ndarray:
+        return position_table(length, self.d_model, self.kind)
+
+
+class ArraySinusoids(OfArrays, OtherSinusoids):
+    """`OtherSinusoids` of an array."""
+
+
+# ---- Embeddings and logits ----
 
 
 class ForeignTransformer(Transformer):
@@ -149,3 +189,4 @@ class ArrayForeignTransformer(ArrayTransformer, ForeignTransformer):
 
 REPLACEMENTS[ForeignTransformer] = FastForeignTransformer
 PARTS[ForeignTransformer] = PARTS[FastForeignTransformer] = ArrayForeignTransformer
+PARTS[OtherSinusoids] = ArraySinusoids

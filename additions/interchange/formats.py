@@ -17,7 +17,7 @@ from additions.interchange.outgoing import LearnedModel, write_plain
 from additions.interchange.piece_vocabulary import VocabularyPair
 from additions.interchange.stored_arrays import ModelFileError
 from minitf.errors import UserError
-from minitf.model.transformer import Transformer
+from minitf.model.layers import Module
 from minitf.system.files import os_errors_explained
 
 Reader = Callable[[Path], ForeignModel]
@@ -37,11 +37,12 @@ WRITERS: dict[str, Writer] = {
 }
 
 
-def transformer() -> type[Transformer]:
-    """The class of a model of another program."""
-    from additions.interchange.foreign_transformer import ForeignTransformer  # deferred: a vocabulary needs no model
+def part(name: str) -> type[Module]:
+    """A class of foreign_transformer.py."""
+    from additions.interchange import foreign_transformer  # deferred: a vocabulary needs no model
 
-    return ForeignTransformer
+    found: type[Module] = getattr(foreign_transformer, name)
+    return found
 
 
 def vocabulary_of(content: bytes, name: str) -> VocabularyPair:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sentencepiece import SentencePieceProcessor
 
+from additions.interchange.foreign_transformer import position_table
 from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair, loaded_processor
 from additions.interchange.stored_arrays import Array, ModelFileError, Stored, StoredArray, runs
 from additions.interchange.vocabularies import Pieces, read_json
 from minitf.config import RunConfig, TransformerConfig
 from minitf.model.counting import parameter_shapes
-from minitf.model.variants import position_table
 from minitf.system.files import parse_json_object
 
 LONGEST_LINE, MOST_TOKENS = 512, 1024

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from additions.interchange.foreign_transformer import position_table
 from additions.interchange.incoming import SOURCE_ROWS, TARGET_ROWS, rows_in_order
 from additions.interchange.piece_vocabulary import PieceVocabulary
 from additions.interchange.stored_arrays import Array, write_safetensors
@@ -20,7 +21,6 @@ from minitf.config.options import to_plain
 from minitf.data.vocabulary import AnyVocabulary, sized
 from minitf.errors import UserError
 from minitf.model.counting import parameter_shapes
-from minitf.model.variants import position_table
 
 NEVER = -1e9
 """A bias that keeps a token out of the softmax."""

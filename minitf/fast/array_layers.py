@@ -24,7 +24,7 @@ from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Line
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import MultiHeadAttention, Positions, Transformer, join_heads
 
-__all__ = ["PARTS", "ArrayAttention", "ArrayTransformer", "matrices", "recast", "with_classes"]
+__all__ = ["PARTS", "ArrayAttention", "ArrayTransformer", "OfArrays", "matrices", "recast", "with_classes"]
 
 Array = Any
 Pack = Callable[..., Int8Weights]
@@ -240,10 +240,6 @@ class OfArrays(Positions):
         return rows.data if isinstance(rows, Tensor) else rows
 
 
-class ArraySinusoids(OfArrays, variants.OtherSinusoids):
-    """`OtherSinusoids` of an array."""
-
-
 class ArrayLearnedPositions(OfArrays, variants.LearnedPositions):
     """`LearnedPositions` of an array."""
 
@@ -279,7 +275,6 @@ PARTS: dict[type[Module], type[Module]] = {
     FeedForward: ArrayFeedForward,
     MultiHeadAttention: ArrayAttention,
     Positions: OfArrays,
-    variants.OtherSinusoids: ArraySinusoids,
     variants.LearnedPositions: ArrayLearnedPositions,
     plain.Residual: ArrayResidual,
     variants.PreNormResidual: ArrayPreNormResidual,

@@ -21,8 +21,8 @@ from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Line
 from minitf.model.parameters import PROCESS, Initializer, Parameter
 
 __all__ = [
-    "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Reduction", "Transformer",
-    "join_heads", "padding_mask",
+    "Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "MultiHeadAttention", "Positions", "Reduction",
+    "Transformer", "join_heads", "padding_mask", "sinusoids",
 ]  # fmt: skip
 
 Array = Any

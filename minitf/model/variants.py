@@ -1,4 +1,4 @@
-"""Other architectures than the paper's: pre-norm and other positions.
+"""Other architectures than the paper's: pre-norm and learned positions.
 
 A class here has the signature of the part of transformer.py that it replaces.  The table at the end says which values
 of the configuration ask for it.
@@ -7,9 +7,8 @@ of the configuration ask for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from autograd import Tensor
 from autograd.backend import Backend
@@ -24,11 +23,8 @@ from minitf.model.transformer import (
     Positions,
     Residual,
     Transformer,
-    sinusoids,
 )
 from minitf.system.environment import load
-
-__all__ = ["position_table"]
 
 Array = Any
 
@@ -67,37 +63,6 @@ class PreNormDecoder(Decoder):
 # ---- Positions ---------------------------------------------------------------------------------------------------
 
 
-def position_table(length: int, d_model: int, kind: str) -> np.ndarray:
-    """The table of fixed positions of a kind: `sinusoids`, or all sines before all cosines.
-
-    "sinusoidal-halves" has the paper's angles, rounded to float32 as Hugging Face keeps them; with
-    "sinusoidal-concatenated", the exponent is i / (d_model / 2 - 1), as in the first public code.
-
-    Shapes: -> float64 [length, d_model]
-    """
-    if kind == "sinusoidal":
-        return sinusoids(length, d_model)
-    half = np.arange(d_model // 2)
-    exponent = half / max(d_model // 2 - 1, 1) if kind == "sinusoidal-concatenated" else 2 * half / d_model
-    angle = np.arange(length)[:, None] / 10000.0**exponent  # [length, D / 2]
-    table = np.concatenate([np.sin(angle), np.cos(angle)], axis=1)
-    return table.astype(np.float32).astype(np.float64) if kind == "sinusoidal-halves" else table
-
-
-class OtherSinusoids(Positions):
-    """Sinusoids in another order, or that count from another position."""
-
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
-        self.kind, self.first = config.positions, config.first_position
-
-    def rows(self, length: int, start: int, backend: Backend) -> Tensor | Array:
-        return super().rows(length, start + self.first, backend)
-
-    def table(self, length: int) -> np.ndarray:
-        return position_table(length, self.d_model, self.kind)
-
-
 class LearnedPositions(Positions):
     """A table that is learned (Table 3, row E)."""
 
@@ -123,19 +88,24 @@ class LearnedPositions(Positions):
 # ---- Which configurations ask for them ---------------------------------------------------------------------------
 
 
-def foreign_transformer() -> type[Module]:
-    """The class of a model of another program.  Raises: UserError if the addition that has it is not installed"""
-    formats = load("minitf.formats", "foreign", "the class of a model of another program", "additions.interchange")
-    found: type[Module] = formats.transformer()
+def of_other_programs(name: str) -> type[Module]:
+    """A part of models of other programs.  Raises: UserError if the addition that has it is not installed"""
+    formats = load("minitf.formats", "foreign", f"{name}, of models of other programs,", "additions.interchange")
+    found: type[Module] = formats.part(name)
     return found
 
 
-_other_sinusoids = dict.fromkeys(("sinusoidal-concatenated", "sinusoidal-halves"), OtherSinusoids)
-_of_other_programs = ("embedding_norm", "output_bias", "masked_tokens", "decoder_start")
+_sinusoids = partial(of_other_programs, "OtherSinusoids")
+_transformer = partial(of_other_programs, "ForeignTransformer")
 variants |= {
-    Positions: {"positions": {"learned": LearnedPositions, **_other_sinusoids}, "first_position": OtherSinusoids},
+    Positions: {
+        "positions": {
+            "learned": LearnedPositions, "sinusoidal-concatenated": _sinusoids, "sinusoidal-halves": _sinusoids,
+        },
+        "first_position": _sinusoids,
+    },
     Residual: {"norm": PreNormResidual},
     Encoder: {"norm": PreNormEncoder},
     Decoder: {"norm": PreNormDecoder},
-    Transformer: dict.fromkeys(_of_other_programs, foreign_transformer),
-}
+    Transformer: dict.fromkeys(("embedding_norm", "output_bias", "masked_tokens", "decoder_start"), _transformer),
+}  # fmt: skip

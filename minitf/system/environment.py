@@ -3,8 +3,8 @@
 Groups:
     minitf.commands   name of the command -> function(argv)
     minitf.corpora    public: module with find(name, folder, say), the texts of a public corpus (run/start.py)
-    minitf.formats    modules with is_foreign(path), read_foreign(path), vocabulary_of(bytes, name) and transformer():
-                      models of other programs
+    minitf.formats    modules with is_foreign(path), read_foreign(path), vocabulary_of(bytes, name) and
+                      part(class): models of other programs
     minitf.reports    class that `minitf train` tells of its progress (app/train.py)
 """
 

@@ -27,7 +27,7 @@ from additions.course.conformance.calling import (
 )  # fmt: skip
 from additions.course.conformance.layer import check_layer
 from additions.course.conformance.table import NotGiven, Table, Wrong
-from minitf.model.variants import position_table
+from additions.interchange.foreign_transformer import position_table
 
 B, S, T = 2, 6, 5
 

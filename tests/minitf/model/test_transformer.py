@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
+from additions.interchange.foreign_transformer import position_table
 from autograd import Tensor, random
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
@@ -17,7 +18,6 @@ from minitf.model.transformer import (
     Transformer,
     sinusoids,
 )
-from minitf.model.variants import position_table
 from tests.helpers.model_variants import SMALL, batch, every_variant, ids, loss_of, model_with
 
 # ---- Positions (section 3.5) ----
