@@ -69,9 +69,6 @@ def check_plain(config: Any) -> None:
         )
 
 
-# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
-
-
 PathPair = tuple[Path, Path]
 
 PLAIN_HELP = (
@@ -357,9 +354,6 @@ class RunConfig:
                 raise UserError(f"patience={self.patience} requires validations; give valid, or set patience to none")
             if self.weights == "best":
                 raise UserError("weights=best requires validations; give valid, or choose other weights")
-
-
-# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 
 @dataclass(frozen=True, kw_only=True)
