@@ -22,7 +22,6 @@ from autograd.dlpack import from_dlpack
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,
-    elementwise_grad,
     grad,
     hessian,
     hvp,
@@ -56,7 +55,6 @@ __all__ = [
     "check_jvp",
     "checkpoint",
     "custom_gradient",
-    "elementwise_grad",
     "enable_grad",
     "from_dlpack",
     "grad",

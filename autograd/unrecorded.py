@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autograd.backend import as_operand
-from autograd.html import table
 from autograd.modes import is_grad_enabled
 from autograd.tensor import Tensor, attach, note_change
 
@@ -96,16 +95,6 @@ def to_text(self: Tensor, spec: str) -> str:
     return format(self.item(), spec) if spec else str(self)
 
 
-def to_html(self: Tensor) -> str:
-    """A table for notebooks: of a matrix, or of the first one of several."""
-    if self.size == 0 or self.dtype.kind not in "fiub":
-        return table(np.zeros((0, 0)), repr(self))
-    first = (0,) * (self.ndim - 2)
-    of = f", element {list(first)}" if first else ""
-    made = f", {type(self.op).__name__}" if self.op is not None else ", requires_grad" * self.requires_grad
-    return table(np.atleast_2d(self.numpy()[first]), f"Tensor {list(self.shape)}, {self.dtype}{made}{of}")
-
-
 def reduce_ex(self: Tensor, protocol: Any) -> Any:
     """Support copy and pickle.  Raises: RuntimeError for the result of an op, whose graph cannot be copied"""
     if self.op is not None:
@@ -141,7 +130,6 @@ attach(
     __format__=to_text,
     __reduce_ex__=reduce_ex,
     tolist=lambda self: self.data.tolist(),
-    _repr_html_=to_html,
     __setitem__=setitem,
     __iadd__=_in_place("x += y", operator.iadd),
     __isub__=_in_place("x -= y", operator.isub),

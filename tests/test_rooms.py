@@ -23,7 +23,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"app"},
     ],
     "autograd": [
-        {"backend", "check_install", "gpu_check", "html", "modes", "random"},
+        {"backend", "check_install", "gpu_check", "modes", "random"},
         {"devices", "observers", "tensor"},
         {"dlpack", "engine", "safety", "unrecorded"},
         {"anomaly", "ops", "recompute"},

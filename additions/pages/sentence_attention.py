@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from additions.decoding.attention import attention_weights
-from autograd.html import table
+from additions.pages.number_table import table
 from minitf.config.model import BOS, EOS
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer

@@ -233,46 +233,6 @@ def axes_exchanged(e: Evidence) -> Iterator[Guess]:
                 )
 
 
-def flipped_kernel(e: Evidence) -> Iterator[Guess]:
-    """Each output depends on a window of the input, with the right values in reverse order within the window.
-
-    Windows that the edge of the input cuts are left out: what stands there depends on the padding.
-    """
-    _, n = e.both
-    axes_of_input = [axis for axis in range(len(e.output_shape), n.ndim) if n.shape[axis] > 2]
-    for axes in subsets(axes_of_input, 3):
-        ends = tuple(range(-len(axes), 0))
-        right, found, off = (
-            np.moveaxis(j.reshape(n.shape), axes, ends).reshape(-1, *[n.shape[axis] for axis in axes])
-            for j in (e.numerical, e.analytic, e.off)
-        )
-        windows = [_window(row) for row in ~e.zero(right)]
-        sizes = [tuple([part.stop - part.start for part in window]) for window in windows]
-        largest = tuple(map(max, zip(*sizes, strict=True)))
-        whole = [k for k, size in enumerate(sizes) if size == largest]
-        moves = len({tuple([part.start for part in windows[k]]) for k in whole}) > 1
-        if not moves or min(largest) < 2 or abs(off[whole]).max() < 0.1 * abs(off).max():
-            continue
-        model = np.zeros_like(right)
-        for k in whole:
-            model[k][windows[k]] = np.flip(right[k][windows[k]])
-        if abs(found - model)[whole].max() <= 1e-3 * abs(off).max():
-            yield Guess(
-                f"the kernel of a convolution is flipped along {' and '.join(map(e.where, axes))}: the values are "
-                "right but in reverse order within each window; for y[t] = Σₖ w[k] · x[t + k], the gradient by x[s] is "
-                "Σₖ w[k] · g[s - k], which passes the kernel in the opposite direction"
-            )
-
-
-def _window(mask: Array) -> tuple[slice, ...]:
-    """Return the smallest box that holds all that is True; empty slices if nothing is."""
-    ranges = []
-    for axis in range(mask.ndim):
-        places = np.flatnonzero(mask.any(axis=tuple([k for k in range(mask.ndim) if k != axis])))
-        ranges.append(slice(places[0], places[-1] + 1) if len(places) else slice(0, 0))
-    return tuple(ranges)
-
-
 def not_summed(e: Evidence) -> Iterator[Guess]:
     """The gradient along a broadcast axis of the output is that of one index, not the sum over all."""
     a, n = e.both
@@ -392,7 +352,6 @@ def _rank(off: Array) -> int:
 
 PATTERNS: tuple[Callable[[Evidence], Iterator[Guess]], ...] = (  # the most specific first
     constant_factor,
-    flipped_kernel,
     axes_exchanged,
     not_summed,
     of_something_else,

@@ -3,10 +3,8 @@
 import re
 
 import numpy as np
-import pytest
 
-import autograd as ag
-from autograd.html import MOST, table
+from additions.pages.number_table import MOST, table
 
 
 def cells(html):
@@ -34,22 +32,3 @@ def test_the_middle_of_a_large_array_is_left_out():
     assert found[-1][0] == f"{side * (side - 1):.4g}"
     assert found[MOST // 2] == ["…"] * (MOST + 1)
     assert len(table(np.zeros((MOST, MOST)), "").split("…")) == 1
-
-
-@pytest.mark.parametrize(
-    ("tensor", "caption", "shape"),
-    [
-        (ag.Tensor(2.5), "Tensor [], float64", (1, 1)),
-        (ag.Tensor(np.ones(3, np.float32), requires_grad=True), "Tensor [3], float32, requires_grad", (1, 3)),
-        (ag.exp(ag.Tensor(np.ones((2, 3)), requires_grad=True)), "Tensor [2, 3], float64, Exp", (2, 3)),
-        (ag.Tensor(np.ones((4, 5, 2, 3), bool)), "Tensor [4, 5, 2, 3], bool, element [0, 0]", (2, 3)),
-        (ag.Tensor(np.ones((0, 3))), repr(ag.Tensor(np.ones((0, 3)))), (0, 0)),
-        (ag.Tensor(np.array([1j])), repr(ag.Tensor(np.array([1j]))), (0, 0)),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_tensor(tensor, caption, shape):
-    html = tensor._repr_html_()
-    assert f"<caption>{caption}</caption>" in html
-    found = cells(html)
-    assert (len(found), len(found[0]) if found else 0) == shape
