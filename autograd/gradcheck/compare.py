@@ -45,7 +45,6 @@ class Options:
         of the value, 1e-5 of the largest value, and ten times the change caused by moving the inputs by a few
         roundings.  None: only if func accepts float32 arrays and computes the same values with them; omitted by
         elsewhere=False.
-    verbose: True to print the largest error.
     """
 
     seed: int = 0
@@ -53,7 +52,6 @@ class Options:
     layouts: bool = True
     shapes: bool = True
     float32: bool | None = None
-    verbose: bool = False
 
 
 def gradient_error(
@@ -95,6 +93,4 @@ def gradient_error(
             check_elsewhere(function, weights, rng, allowed, options.shapes, [both] * TWO_GRAPHS)
         if options.float32 or (options.float32 is None and options.elsewhere and not function.narrow):
             check_float32(function, weights, rng, usual, required=bool(options.float32))
-    if options.verbose:
-        print(f"gradients right: largest error {error:.0e}")
     return error

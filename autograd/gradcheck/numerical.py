@@ -160,7 +160,7 @@ class Estimate:
     def known(self) -> Array:
         """Mask of the derivatives that are known well enough to prove a gradient."""
         close = np.maximum(self.atol, self.close)
-        return self.error <= np.maximum(close, UNRELIABLE * size_of(self.values))  # type: ignore[no-any-return]
+        return self.error <= np.maximum(close, UNRELIABLE * size_of(self.values))
 
     def wrong(self, analytic: Array) -> Array:
         """Mask of the elements that differ by more than the tolerance; NaN differs."""
