@@ -55,12 +55,6 @@ def config_of(path: Path) -> RunConfig:
     return RunDirectory.open(path).config() if foreign is None else foreign.config
 
 
-def vocabulary_of(path: Path) -> AnyVocabulary:
-    """Load the vocabulary of a run, or of another program's model.  Raises: UserError if there is neither"""
-    foreign = foreign_model(path)
-    return load_vocabulary(RunDirectory.open(path).vocabulary_path) if foreign is None else foreign.vocabulary
-
-
 def load_learned(
     path: Path,
     *,
