@@ -434,7 +434,7 @@ class Cuda(GpuBackend):
         return self.relu_backward_sum(x, None)[1]
 
     def relu_backward_sum(self, g_y: Array, y: Array | None) -> tuple[Array, Array]:
-        """Without y, g_y and the sum of its rows."""
+        """g_y where y is positive, or all of g_y without y; and the sum of its rows."""
         kind, (rows, width) = KINDS.get(g_y.dtype) if y is None else _kind(g_y, y), g_y.shape
         columns = 32 * GROUP  # of a block
         across = -(-width // columns)
