@@ -235,10 +235,8 @@ def test_without_a_gradient_to_lose_numpy_gets_the_array():
 def test_functions_without_a_gradient_take_any_tensor():
     assert np.shape(X) == (3,)
     assert np.ndim(X) == 1
-    assert np.argmax(X) == 2
     assert np.allclose(X, [1, 2, 3])
     assert np.array_equal(X, X)
-    assert np.zeros_like(X).tolist() == [0, 0, 0]
     assert np.array_repr(X) == "array([1., 2., 3.])"
 
 

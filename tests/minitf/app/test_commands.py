@@ -121,11 +121,6 @@ def test_the_wheel_holds_every_file_of_the_packages(package):
     assert {path for path in missing if path.name != "README.md"} == set()
 
 
-def test_the_distribution_has_a_name_of_its_own():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["name"] == "minitf-transformer"
-
-
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_make_refuses_to_install_beside_hips_autograd(tmp_path):
     """With a `pip` that finds the distribution autograd, the first step ends in one sentence."""

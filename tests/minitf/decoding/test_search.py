@@ -54,12 +54,9 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(alpha):
             np.testing.assert_allclose(found, [(score, total) for score, _, total in expected], rtol=1e-12)
 
 
-def plain_beam_search(model, source, config, max_length, most_finished=math.inf):
-    """The algorithm for one sentence in plain loops: no arrays, no early stop. Returns (score, tokens), best first.
-
-    most_finished: stop when as many have finished, counting those among the `beam` best of their step
-    """
-    alive, finished, count = [(0.0, (), int(model.start_decoding(source[None]).rows[0]))], [], 0
+def plain_beam_search(model, source, config, max_length):
+    """The algorithm for one sentence in plain loops: no arrays, no early stop. Returns (score, tokens), best first."""
+    alive, finished = [(0.0, (), int(model.start_decoding(source[None]).rows[0]))], []
     for length in range(1, max_length + 1):
         candidates = []
         for n, (total, tokens, rows) in enumerate(alive):
@@ -72,9 +69,6 @@ def plain_beam_search(model, source, config, max_length, most_finished=math.inf)
         finished += [(-cost / penalty, tokens) for cost, _, token, tokens, _ in candidates if token == EOS]
         alive = [(-cost, (*tokens, token), rows) for cost, _, token, tokens, rows in candidates if token != EOS]
         alive = alive[: config.beam]
-        count += sum(token == EOS for _, _, token, _, _ in candidates[: config.beam])
-        if count >= most_finished:
-            break
     return sorted(finished, key=lambda each: -each[0]) or [(total / penalty, tokens) for total, tokens, _ in alive]
 
 

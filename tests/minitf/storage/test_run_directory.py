@@ -127,7 +127,7 @@ from pathlib import Path
 from minitf.config import RunConfig
 from minitf.storage.run_directory import LockedRun
 from additions.pages.run_log import is_training
-run = LockedRun.{verb}(Path(sys.argv[1]), RunConfig())
+run = LockedRun.create(Path(sys.argv[1]), RunConfig())
 print("held", flush=True)
 time.sleep(60)
 """
@@ -136,9 +136,7 @@ time.sleep(60)
 @pytest.fixture
 def holder(tmp_path):
     """Another process at work in the folder."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER.format(verb="create"), str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
@@ -155,15 +153,13 @@ def test_a_second_process_is_refused(tmp_path, holder):
     assert is_training(RunDirectory(tmp_path))
 
 
-# ---- The environment ----
+# ---- The configuration ----
 
-
-PAIR = (Path("a.en"), Path("a.de"))
 
 ODD = replace(
     RunConfig(),
     train=(Path("träin.en"), Path("/a b/\udcff.de")),
-    valid=PAIR,
+    valid=(Path("a.en"), Path("a.de")),
     vocabulary=Path("v.model"),
     max_minutes=0.1,
     threads=3,
