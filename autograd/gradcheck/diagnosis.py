@@ -250,11 +250,6 @@ def not_summed(e: Evidence) -> Iterator[Guess]:
 def moved(e: Evidence) -> Iterator[Guess]:
     """The right values stand in reverse order, moved along an axis, or in any other order."""
     _, n = e.both
-    for axes in combinations(range(len(e.output_shape), n.ndim), 2):
-        where = " and ".join(map(e.where, axes))
-        if all(n.shape[axis] > 1 for axis in axes):
-            text = f"the values are right but in reverse order along {where}: is the kernel of a convolution flipped?"
-            yield Guess(text, np.flip(n, axes))
     for axis, size in enumerate(n.shape):
         if size > 1:
             yield Guess(f"the values are right but in reverse order along {e.where(axis)}", np.flip(n, axis))
