@@ -43,7 +43,7 @@ BASE_PARAMETERS = EMBEDDING_PARAMETERS + 6 * (3_152_384 + 4_204_032)
 """Of the paper's base model: the shared embedding, and six layers each of the encoder and the decoder."""
 
 # What the model of many GPUs assumes; docs/scaling.md says why
-STEP_S, TOKENS = 0.030, 25_000  # assumed, not measured, of one H200 with a batch of the paper's size to itself
+STEP_S, TOKENS = 0.0252, 25_000  # measured on one H200 with a batch of the paper's size to itself
 NVLINK = 360e9  # bytes a second that an all-reduce sees of the 450 GB/s each way of NVLink 4: 80 %
 NETWORK = 40e9  # of the 50 GB/s (400 Gbit/s) of one adapter a GPU: 80 %
 HOP_NVLINK_S, HOP_NETWORK_S = 2e-6, 5e-6
@@ -157,9 +157,7 @@ def show_steps() -> None:
 
 def show_model() -> None:
     """Seconds of a step on N GPUs, by the assumptions of docs/scaling.md."""
-    print(
-        f"\nModel: base on H200s, {TOKENS:,} tokens per side on each, an assumed {1e3 * STEP_S:.0f} ms a step on one\n"
-    )
+    print(f"\nModel: base on H200s, {TOKENS:,} tokens per side on each, {1e3 * STEP_S:.1f} ms a step on one\n")
     heads = "".join(f"{name:>12}" for name in ("MB sent", "sum ms", "exposed ms", "tokens/s", "efficiency"))
     print(f"{'wire':>9} {'hosts':>5} {'GPUs':>5}{heads}")
     for wire, bytes_ in (("float32", 4),):
