@@ -180,6 +180,24 @@ def test_gradient_of_relu_and_of_its_bias(backend: Any, dtype: Any, rows: int, w
     np.testing.assert_array_equal(backend.sum_rows(backend.asarray(g_y)).get(), g_y.astype(np.float64).sum(axis=0))
 
 
+@pytest.mark.parametrize("layout", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_gradients_are_added_to_a_sum_of_any_layout(backend: Any, dtype: Any, layout: Any) -> None:
+    """That of a layer's input, by its product, and that of an embedding, in its rows."""
+    rng = np.random.default_rng(0)
+    total, a, b = (rng.integers(-3, 4, shape).astype(dtype) for shape in ((12, 5), (12, 7), (7, 5)))
+    ours = backend.xp.empty((12, 5), dtype, order=layout)
+    ours[...] = backend.asarray(total)
+    assert ours.flags.c_contiguous == (layout == "C")
+    backend.add_product_(ours, backend.asarray(a), backend.asarray(b))
+    np.testing.assert_array_equal(ours.get(), total + a @ b)
+    indices = np.array([3, 0, 3, 11], np.int32)
+    backend.add_embedding_(ours, backend.asarray(total[:4]), backend.asarray(indices), 2.0, None)
+    expected = total + a @ b
+    np.add.at(expected, indices, 2 * total[:4])
+    np.testing.assert_array_equal(ours.get(), expected)
+
+
 def test_gradients_of_parameters_are_no_views(backend: Any) -> None:
     """The engine copies a view, whose memory others may share: a launch for each of 156 parameters."""
     rng = np.random.default_rng(0)
