@@ -28,7 +28,6 @@ __all__ = [
     "cumsum",
     "divide",
     "dropout",
-    "einsum",
     "embedding",
     "erf",
     "exp",
