@@ -11,7 +11,6 @@ import numpy as np
 from autograd.gradcheck.evidence import Array, Evidence, Guess, Shape, listed, ratio_of, subsets
 from autograd.gradcheck.factors import (
     NICE,
-    by_logarithm,
     constant_factor,
     factor_beside_decay,
     factor_of_values,
@@ -351,7 +350,6 @@ PATTERNS: tuple[Callable[[Evidence], Iterator[Guess]], ...] = (  # the most spec
     not_summed,
     of_something_else,
     masks,
-    by_logarithm,
     factor_beside_decay,
     normalisation,
     zeros,
