@@ -115,7 +115,7 @@ def step(*flags: str, **settings: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "most"),
     [
-        ((), 363),
+        ((), 411),
         (("--graphs",), 6),
         (("--graphs", "--processes"), 24),
     ],
