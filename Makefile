@@ -115,8 +115,7 @@ fuzz: $(VENV)/.installed-test
 REAL_CUPY := build/real-cupy/venv
 $(REAL_CUPY)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(REAL_CUPY)
-	$(REAL_CUPY)/bin/python -m pip install --quiet '.[gpu,test]' nvidia-cuda-crt
-	$(REAL_CUPY)/bin/python -m pip uninstall --quiet --yes minitf-transformer
+	$(REAL_CUPY)/bin/python -m pip install --quiet -e '.[gpu,test]' nvidia-cuda-crt
 	touch $@
 
 real-cupy: $(REAL_CUPY)/.installed $(VENV)/.installed-test
