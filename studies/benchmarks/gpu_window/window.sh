@@ -39,7 +39,6 @@ if ls $CARRIED/wheels/*.whl > /dev/null 2>&1; then
   install="$P -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target"
   part wheels 30 $install /tmp/site $CARRIED/wheels/*.whl
   export PYTHONPATH=/tmp/site${PYTHONPATH:+:$PYTHONPATH}
-  part install 60 $P -m pip install -q --no-index --no-deps --no-build-isolation -e . # for the additions' entry points
   if ! $P -c 'import nvmath.bindings.cublasLt'; then
     part more 30 $install /tmp/site2 $CARRIED/more/*.whl
     export PYTHONPATH=/tmp/site2:$PYTHONPATH
