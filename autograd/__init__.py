@@ -16,8 +16,8 @@ from autograd.check_install import refuse, unmet_requirement
 if unmet_requirement() is not None:  # before the first import of NumPy
     refuse()
 
-from autograd import transfer as transfer
 from autograd import unrecorded as unrecorded
+from autograd.creation import ones, randn, zeros
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,
@@ -62,8 +62,11 @@ __all__ = [
     "jacobian",
     "jvp",
     "no_grad",
+    "ones",
+    "randn",
     "value_and_grad",
     "vjp",
+    "zeros",
     *_ops,
 ]
 

@@ -178,6 +178,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asarray": _asarray,
     "ascontiguousarray": _asarray,
     "cumprod": _cumprod,
+    "einsum": lambda subscripts, *operands, optimize=True: ops.einsum(subscripts, *operands),
     "flip": _flip,
     "moveaxis": _moveaxis,
     "ravel": lambda x: ops.reshape(x, -1),

@@ -128,13 +128,6 @@ def next_mask(shape: tuple[int, ...], p: float) -> Mask:
     return Mask(_stream.seed, _stream.step, site, tuple(shape), _stream.first_row, drop_below)
 
 
-def next_generator() -> np.random.Generator:
-    """NumPy's generator for the next random array: seed, step and site determine its numbers, as those of a mask."""
-    seed, step, site = get_state()
-    set_state((seed, step, site + 1))
-    return np.random.Generator(np.random.PCG64([seed, step, site]))
-
-
 def _elements(seed: int, step: int, site: int, start: int, size: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
     """The random bits of the elements `start`, … of a flattened array.  Shapes: -> uint16 [size]"""
     block, skipped = divmod(start, 16)  # a block of four words has 16 elements

@@ -110,7 +110,16 @@ def matmul(op: Any, inputs: Shapes, outputs: Shapes) -> Cost:
     return product, product * sum(op.needs_gradient)
 
 
+def einsum(op: Any, inputs: Shapes, outputs: Shapes) -> Cost:
+    """The product of all labels' sizes times the number of operands: the sum term by term, in no clever order."""
+    sizes: dict[str, int] = {}
+    for label, n in zip("".join(op.parameters["inputs"]), sum(inputs, ()), strict=True):
+        sizes[label] = max(n, sizes.get(label, 1))
+    terms = math.prod(sizes.values()) * len(inputs)
+    return terms, terms * sum(op.needs_gradient)
+
+
 PRODUCTS = {
-    "Linear": linear, "LinearCrossEntropy": linear_cross_entropy, "LinearHeads": linear_heads,
+    "Einsum": einsum, "Linear": linear, "LinearCrossEntropy": linear_cross_entropy, "LinearHeads": linear_heads,
     "LinearRelu": linear_relu, "Matmul": matmul, "ScaledDotProductAttention": attention,
 }  # fmt: skip

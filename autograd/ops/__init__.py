@@ -28,6 +28,7 @@ __all__ = [
     "cumsum",
     "divide",
     "dropout",
+    "einsum",
     "embedding",
     "erf",
     "exp",

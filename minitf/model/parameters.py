@@ -12,7 +12,7 @@ from numpy.random import PCG64, Generator  # NumPy itself imports them when they
 
 from autograd import Tensor
 from autograd.backend import backend_of
-from autograd.random import next_generator
+from autograd.creation import next_generator
 from autograd.tensor import note_change
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained

@@ -220,6 +220,11 @@ def test_flops_of_products():
     assert shapes_of(ag.linear, Tensor(x.data), Tensor(w.data)) == (product, 0)
     assert shapes_of(ag.matmul, x, w.detach().T) == (product, product)
     assert shapes_of(ag.matmul, random_leaf(4, 3, 5), random_leaf(4, 5, 2)) == (2 * 4 * 3 * 5 * 2, 4 * 4 * 3 * 5 * 2)
+    assert shapes_of(lambda a, b: ag.einsum("bik,kj->bij", a, b), random_leaf(4, 3, 5), random_leaf(5, 2)) == (
+        2 * 4 * 3 * 5 * 2,
+        2 * 2 * 4 * 3 * 5 * 2,
+    )
+    assert shapes_of(lambda a: ag.einsum("ij,ij,i->j", a, a, np.ones(4)), random_leaf(4, 3)) == (3 * 12, 2 * 3 * 12)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ def ones(*shape: int, grad: bool = True) -> Tensor:
         lambda: ag.sum(ones(3, N), axis=1),
         lambda: ag.sum(ones(N, 2, 1), axis=(0, 2)),
         lambda: ag.cumsum(ones(N))[-1],
+        lambda: ag.einsum("ij->j", ones(N, 3)),
+        lambda: ag.einsum("ij,ij->j", ones(N, 3), ones(N, 3)),
         lambda: ones(1, N) @ ones(N, 1),
     ],
 )
@@ -41,6 +43,7 @@ def test_sums(total):
         ((1, 2), lambda w: ag.embedding(np.zeros(N, int), w)),
         ((1, 2), lambda w: ag.take(w, np.zeros(N, int), axis=0)),
         ((1, 2), lambda w: w[np.zeros(N, int)]),
+        ((3,), lambda w: ag.einsum("ij,j->ij", ones(N, 3), w)),
     ],
 )
 def test_gradients_of_what_is_used_in_many_rows(shape, function):

@@ -60,6 +60,33 @@ def test_linear_shape_errors(x, weight, bias, message):
         ag.linear(leaf(x), leaf(weight), None if bias is None else leaf(bias))
 
 
+# ---- einsum ----
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "message"),
+    [
+        ("ij,jk->ik", [(2, 3)], "'ij,jk->ik' names 2 operands, 1 were given"),
+        ("ijk->i", [(2, 3)], "'ijk' does not describe an operand of 2 axes"),
+        ("...ijk->i", [(2, 3)], "'...ijk' does not describe an operand of 2 axes"),
+        ("ij->ijk", [(2, 3)], "each label of the output 'ijk'"),
+        ("ij->ii", [(2, 3)], "each label of the output 'ii'"),
+        ("ij,jk->ik", [(2, 3), (4, 2)], "label 'j' has size 3 and size 4"),
+        ("...i,...i", [(1, 2, 3), (4, 5, 3)], "label '...' has size 2 and size 5"),
+        ("ii", [(2, 3)], "label 'i' has size 2 and size 3"),
+    ],
+)
+def test_einsum_errors(subscripts, shapes, message):
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")) as error:
+        ag.einsum(subscripts, *[leaf(shape) for shape in shapes])
+    assert subscripts in str(error.value)
+
+
+def test_einsum_with_lists_of_numbers_is_refused():
+    with pytest.raises(TypeError, match="subscripts as one string first, found Tensor"):
+        ag.einsum(leaf((2, 3)), [0, 1], [1, 0])
+
+
 # ---- A weight in lower precision ----
 
 

@@ -23,6 +23,14 @@ PRODUCTS = """
     3 3, 3 32, 23 3, 23 34, 3 234, 3 5234, 243 3, 5243 3, 243 32, 5243 32, 43 232, 43 5232, 243 232, 2143 532, 143 532,
     543 132, 143 32, 11 11, 0 0, 03 32, 20 03, 23 30, 203 32, 023 32, 023 3, 240 02, 43 032, 40 203, 043 032, 143 032
 """
+SUMS = """
+    ij,jk->ik 23 34; ij,jk 23 34; ij, jk -> ki 23 34; bhqd,bhkd->bhqk 2234 2254; i,j->ij 2 3; i,j->ji 2 3; i,i 3 3;
+    i,i->i 3 3; ij->ji 23; ba 23; ij-> 23; ij->j 23; ij,k->jk 23 4; ij,kl-> 23 42; ij,j->i 23 3; ij,jk,kl->il 23 34 42;
+    ij,jk,ki-> 23 34 42; a,b,c->cab 2 3 4; ii->i 33; ii 33; ii-> 33; iij->ij 332; iji->j 323; iii->i 333;
+    ii,ij->j 33 32; ii,jj->ij 33 22; iij,jk->ik 332 22; ...ij,...jk->...ik 523 2134; ...ij,jk->...ik 523 34;
+    ...,... 23 3; i...->... 23; ...i->i... 23; ...i->... 234; i...i->...i 323; ...ab 234; b...,a... 23 43; i,i->i 1 3;
+    i,i-> 1 3; ij,ij->j 21 13; ij,ij-> 21 13; ij,jk->ik 03 32; ij,jk->ik 20 02; i-> 0; ...i->... 20
+"""
 INDICES = """
     0; -1; np.int64(2); :; 1:; ::-1; 2:0:-2; 5:9; (); None; ...; None, 1; :, 2; 1, 2, 0; ..., 0; 0, ..., None;
     0:2, None, ::2, -1; [0, 2]; [0, 0, -1, 2, 0]; []; range(3); range(2), [1, 1]; ([0, 1],); (0, 0), (1, 1);
@@ -31,6 +39,11 @@ INDICES = """
     1:, [0, 0], None, 1; None, [1, 1]; ..., [1, 1, 0]; b3; b3.tolist(); ~(b3 | True); b3, 1; b3, 1:3;
     b3, [0] * b3.sum(); b342; b342.tolist(); :, b4; :, b42; True; False; np.bool_(True); True, 1
 """
+
+
+def einsum(line):
+    subscripts, *shapes = re.findall(r"^.*?(?= [\d ]+$)|\d+", line)
+    return f"ag.einsum({subscripts!r}, {', '.join(f'x{shape}_{i}' for i, shape in enumerate(shapes))})"
 
 
 EXPRESSIONS = {
@@ -72,6 +85,7 @@ EXPRESSIONS = {
     ],
     "choices": [f"ag.where(b{c}, x{a}, x{b}_1)" for (a, b), c in product(PAIRS, ("", "3", "13")) if b != "22"],
     "matrix products": [f"ag.matmul(x{a}, x{b}_1)" for a, b in map(str.split, PRODUCTS.split(","))],
+    "Einstein's summation": [einsum(line.strip()) for line in SUMS.split(";")],
     "indices": [f"x342[{index.strip()}]" for index in INDICES.split(";")],
     "elements taken": [
         f"ag.take(x342, {indices}, axis={axis})"

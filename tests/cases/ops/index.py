@@ -109,17 +109,10 @@ def _(rng):
     x = draw.uniform(rng, (2, 3, 4))
     where = draw.indices(rng, (2, 5), x.shape[axis], negative=True)
     one_hot = np.eye(x.shape[axis])[where]  # [2, 5, n]
-    places = axis % 3
-
-    def plain(x: Any) -> Any:
-        """The axis becomes the last, one of n; its table [2, 5] comes back to its place."""
-        order = [k for k in range(3) if k != places]
-        y = ag.matmul(ag.transpose(x, (*order, places)), one_hot.reshape(10, -1).T)  # [..., ..., 10]
-        y = ag.reshape(y, (*y.shape[:2], 2, 5))
-        return ag.transpose(y, (*range(places), 2, 3, *range(places, 2)))
-
+    before, after = "abc"[: axis % 3], "abc"[axis % 3 + 1 :]
+    subscripts = f"{before}n{after},ijn->{before}ij{after}"
     return Example(
-        lambda x: ag.take(x, where, axis), [x], plain,
+        lambda x: ag.take(x, where, axis), [x], lambda x: ag.einsum(subscripts, x, one_hot),
         lambda x: x[(*[slice(None)] * (axis % 3), torch.tensor(where, dtype=torch.int64))],
     )  # fmt: skip
 

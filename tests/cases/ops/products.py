@@ -48,7 +48,7 @@ def _(rng):
     return Example(lambda x: x @ x + x.T @ x, [draw.uniform(rng, (3, 3))], torch=lambda x: x @ x + x.T @ x)
 
 
-@register("Matmul", "oracle: a sum of products")
+@register("Matmul", "oracle: einsum")
 def _(rng):
     return Example(
         ag.matmul, [draw.uniform(rng, (2, 3, 4)), draw.uniform(rng, (2, 4, 2))],
@@ -153,3 +153,63 @@ def _(rng):
         return ag.scaled_dot_product_attention(q, k, v) + ag.scaled_dot_product_attention(k, k, q)
 
     return Example(attend, arrays)
+
+
+# ---- Einstein's summation ----
+
+_EINSUMS = [
+    "BHTK,BHSK->BHTS",
+    "MK,NK",
+    "K,K->",
+    "MN->NM",
+    "MN->",
+    "MM->M",
+    "MMK,K->MK",
+    "MK,KN,NT->MT",
+    "...MK,...KN->...MN",
+]
+
+
+def _einsum(rng: draw.Rng, subscripts: str, sides: Sequence[int]) -> Example:
+    """`sides` are the sizes of the labels, in the order of _LABELS; `...` stands for axes that broadcast."""
+    sizes = dict(zip(_LABELS, sides, strict=False))
+    leading = [(2, 1), (3,)]
+    shapes = [
+        (*(leading[i % 2] if "..." in term else ()), *[sizes[x] for x in term.replace("...", "")])
+        for i, term in enumerate(subscripts.split("->")[0].split(","))
+    ]
+    return Example(
+        lambda *arrays: ag.einsum(subscripts, *arrays), [draw.uniform(rng, shape) for shape in shapes],
+        torch=lambda *arrays: torch.einsum(subscripts, *arrays),
+    )  # fmt: skip
+
+
+def _einsum_of(subscripts: str) -> None:
+    """Axes of at least two elements: sums, diagonals and repetitions of one element hide mistakes."""
+
+    @register("Einsum", subscripts)
+    def einsum(rng):
+        return _einsum(rng, subscripts, rng.permutation([2, 3, 4] * 4).tolist())
+
+
+for _subscripts in _EINSUMS:
+    _einsum_of(_subscripts)
+
+
+@register("Einsum", "random subscripts")
+def _(rng):
+    """Any labels in any order, repeated, summed over in one operand alone, or missing."""
+    terms = ["".join(rng.choice(list("BCMK"), rng.integers(0, 4))) for _ in range(rng.integers(1, 4))]
+    labels = sorted(set("".join(terms)))
+    output = "".join(rng.permutation(labels)[: rng.integers(0, len(labels) + 1)])
+    dots = ["..." if rng.random() < 0.3 else "" for _ in terms]
+    inputs = ",".join(dot + term for dot, term in zip(dots, terms, strict=True))
+    return _einsum(rng, f"{inputs}->{'...' if any(dots) else ''}{output}", rng.integers(1, 4, 4).tolist())
+
+
+@register("Einsum", "axes of size 1 against others")
+def _(rng):
+    return Example(
+        lambda a, b: ag.einsum("ij,ij->i", a, b), [draw.uniform(rng, (3, 1)), draw.uniform(rng, (3, 4))],
+        lambda a, b: ag.sum(a * b, 1),
+    )  # fmt: skip
