@@ -20,7 +20,7 @@ PER_OUTPUT: dict[str, Cost] = {  # for each element of the first output; backwar
     "Clone": (0, 0), "Concatenate": (0, 0), "Cos": (1, 2), "CumSum": (1, 1), "Divide": (1, 2), "Embedding": (0, 1),
     "Erf": (90, 4), "Exp": (1, 1), "Expm1": (1, 2), "Gelu": (61, 64), "GeluTanh": (10, 20), "GetItem": (0, 1),
     "Log": (1, 1), "Log1p": (1, 2), "Maximum": (1, 2), "Minimum": (1, 2), "Multiply": (1, 1), "Negative": (1, 1),
-    "Pad": (0, 0), "Power": (1, 4), "Reciprocal": (1, 3), "Relu": (1, 1), "Reshape": (0, 0),
+    "Pad": (0, 0), "Power": (1, 4), "Reciprocal": (1, 3), "Relu": (1, 1), "Remainder": (1, 1), "Reshape": (0, 0),
     "ScaledEmbedding": (1, 1), "Sigmoid": (5, 3), "Sign": (1, 0), "Silu": (6, 10), "Sin": (1, 2), "Softplus": (6, 6),
     "Split": (0, 0), "Sqrt": (1, 2), "Square": (1, 2), "Subtract": (1, 0.5), "SwapAxes": (0, 0),
     "TakeAlongAxis": (0, 1), "Tanh": (1, 3), "Transpose": (0, 0), "Where": (0, 1),

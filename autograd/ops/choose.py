@@ -198,4 +198,27 @@ def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = 
     return apply(Clip, x, min, max)
 
 
-attach(__abs__=abs)
+class Remainder(Op):
+    """y = a - b · floor(a / b), which has the sign of b"""
+
+    broadcasts = True
+    reads = ("", "a b")
+
+    @staticmethod
+    def forward(xp, a, b):
+        return xp.remainder(a, b)
+
+    @staticmethod
+    def backward(xp, g, y, a, b):
+        return g, lambda: -g * xp.floor_divide(a, b)
+
+
+def remainder(a: TensorLike, b: TensorLike) -> Tensor:
+    """a - b · floor(a / b), element by element, with broadcasting: Python's a % b.
+
+    The slope in a is 1, also where it jumps, and that in b is -floor(a / b), as in PyTorch.
+    """
+    return apply(Remainder, a, b)
+
+
+attach(__abs__=abs, __mod__=remainder, __rmod__=lambda x, other: remainder(other, x))

@@ -10,7 +10,7 @@ import numpy as np
 
 from autograd.backend import backend_of
 from autograd.engine import Op, apply
-from autograd.ops.nn import add_rows
+from autograd.ops.nn import AddRows, add_rows, check_indices
 from autograd.tensor import Tensor, TensorLike, array_of, attach, tensors
 
 _ARRAY = object()  # placeholder in an index for an array, which is an input of the op
@@ -110,6 +110,30 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -
     return apply(TakeAlongAxis, x, indices, axis=axis)
 
 
+def index_add(x: TensorLike, axis: int, index: TensorLike, source: TensorLike, *, alpha: float = 1) -> Tensor:
+    """x with alpha · source[i] added to slice index[i] along `axis`, for every i; an index may occur several times.
+
+    Raises: ValueError for shapes that do not fit; TypeError for an index that is not of integers; IndexError for one
+    outside 0 … n - 1
+    """
+    x, source = tensors(x=x, source=source)
+    places = array_of(index)
+    if x.ndim == 0 or places.ndim != 1 or source.shape != _with_size(x.shape, axis, len(places)):
+        raise ValueError(
+            f"index_add along axis {axis} of shape {x.shape} needs an index [m] and a source of m slices; "
+            f"found index {places.shape} and source {source.shape}"
+        )
+    check_indices(places, x.shape[axis], "index_add index")
+    first = x.swapaxes(0, axis)  # [n, ...]
+    total = apply(AddRows, source.swapaxes(0, axis), places, shape=first.shape)
+    return x + (total if alpha == 1 else total * alpha).swapaxes(0, axis)
+
+
+def _with_size(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    axis %= len(shape)
+    return *shape[:axis], size, *shape[axis + 1 :]
+
+
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position of the largest element along `axis`, of the flattened x for None: integers, without a gradient.
 
@@ -130,6 +154,35 @@ def repeat(x: TensorLike, repeats: int | Sequence[int], axis: int | None = None)
     (x,) = tensors(x=x)
     n = x.size if axis is None else x.shape[axis]
     return take(x, np.repeat(np.arange(n), array_of(repeats)), axis)
+
+
+def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The diagonals of the matrices that `axis1` and `axis2` span, along a new last axis; `offset` above the main one.
+
+    Shapes: x [..., M, N] -> [..., K]
+    """
+    (x,) = tensors(x=x)
+    positions = np.diagonal(np.arange(x.size).reshape(x.shape), offset, axis1, axis2)
+    return take(x, positions)
+
+
+def topk(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) elements along `axis`, the first the most extreme, and their positions.
+
+    Equal elements are taken in their order, and NaN is larger than any number, as in PyTorch.  The gradient goes to the
+    elements taken.
+
+    Raises: ValueError for k outside 0 … n
+    """
+    (x,) = tensors(x=x)
+    n = x.shape[axis]
+    if not 0 <= k <= n:
+        raise ValueError(f"topk: k={k} is outside 0 … {n}, the size of axis {axis} of shape {x.shape}")
+    xp = backend_of([x.data]).xp
+    order = xp.argsort(xp.flip(x.data, axis) if largest else x.data, axis=axis, kind="stable")  # NaN is the last
+    places = n - 1 - xp.flip(order, axis) if largest else order
+    places = xp.take(places, xp.arange(k), axis=axis)
+    return take_along_axis(x, places, axis), Tensor(places)
 
 
 def rows(x: Tensor) -> Iterator[Tensor]:

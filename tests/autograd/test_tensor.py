@@ -182,7 +182,7 @@ def test_methods_of_arrays():
     assert x.ravel().shape == (6,)
     assert x.clip(1, 4).tolist() == [[1, 1, 2], [3, 4, 4]]
     assert x.argmin(axis=1).tolist() == [0, 0]
-    for name, arguments in (("repeat", (2, 1)), ("repeat", (2,)), ("repeat", ([1, 2], 0))):
+    for name, arguments in (("repeat", (2, 1)), ("repeat", (2,)), ("repeat", ([1, 2], 0)), ("diagonal", (1,))):
         np.testing.assert_array_equal(getattr(x, name)(*arguments).data, getattr(x.data, name)(*arguments))
     copy = x.copy()
     assert not np.shares_memory(copy.data, x.data)

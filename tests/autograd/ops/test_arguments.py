@@ -193,6 +193,7 @@ SAME_DTYPE = {
                 lambda x: 1.5 / x,
                 lambda x: (x * x) ** 1.5,
                 lambda x: ag.maximum(x, 1.5),
+                lambda x: x % 0.75,
             ]
         )
     },

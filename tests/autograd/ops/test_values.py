@@ -54,7 +54,7 @@ EXPRESSIONS = {
     ],
     "operators": [
         *("p23 + p3", "p23 - p3", "p23 * p3", "p23 / p3", "p23**p3", "-p23", "abs(-p23)", "1 + p23", "1 - p23"),
-        *("3 * p23", "1 / p23", "2**p23", "p23 @ p3", "p23 // 0.3", "1 // p23"),
+        *("3 * p23", "1 / p23", "2**p23", "p23 @ p3", "p23 // 0.3", "p23 % 0.3", "1 // p23", "1 % p23",),
         *("x23 < 0", "x23 >= x3"),
     ],
     "one array": [
@@ -74,7 +74,7 @@ EXPRESSIONS = {
     ],
     "positions": [
         *("ag.argmax(x23)", "ag.argmin(x23, axis=1)", "ag.cumsum(x23, 1)", "ag.cumsum(x23)", "ag.tril(x33)"),
-        *("ag.triu(x233, 1)", "ag.repeat(x23, 2)",),
+        *("ag.triu(x233, 1)", "ag.diagonal(x33)", "ag.diagonal(x234, 1, 0, 2)", "ag.repeat(x23, 2)",),
         "ag.repeat(x23, [1, 0, 2], 1)",
         "ag.take_along_axis(x23, np.array([[0, 2], [1, 1]]), 1)",
     ],
@@ -116,6 +116,12 @@ EXPRESSIONS = {
     "edges": [
         *(f"ag.pad(x23, {width})" for width in ("0", "(1, 0)", "((0, 1), (2, 0))", "((1, 2),)")),
         *("ag.pad(x23, 1, constant_values=5.0)", "ag.pad(x, 1)", "ag.pad(x3, (1, 2))", "ag.pad(x03, 1)"),
+    ],
+    "functions made of other ops": [
+        *("ag.tan(x23)", "ag.log2(p23)", "ag.dot(x23, x23.T)", "ag.dot(x3, x3_1)", "ag.dot(x23, 3.0)"),
+        *("ag.dot(x1213, x3)", "ag.outer(x23, x3)", "ag.flip(x23)", "ag.flip(x23, 1)", "ag.roll(x23, 2)"),
+        *("ag.roll(x23, (1, -1), (0, 1))", "ag.tile(x23, 2)", "ag.tile(x23, (2, 1, 3))"),
+        *("ag.sort(x23)", "ag.sort(x23, 0)", "ag.sort(x23, None)"),
     ],
 }  # fmt: skip
 

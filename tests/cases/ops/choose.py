@@ -26,6 +26,21 @@ two_inputs("Maximum", ag.maximum, lambda a, b: torch.maximum(a, b), _apart, lamb
 two_inputs("Minimum", ag.minimum, lambda a, b: torch.minimum(a, b), _apart, lambda a, b: ag.where(a > b, b, a))
 
 
+def _between_multiples(rng: draw.Rng, shapes: list[draw.Shape]) -> list[np.ndarray]:
+    """a and b whose quotient is no integer."""
+    a, b = shapes
+    return [
+        np.asarray(rng.integers(-4, 4, a) + draw.uniform(rng, a, 0.45, 0.55)),
+        np.asarray(rng.choice([-2.0, -1.0, 1.0, 2.0], b) * draw.uniform(rng, b, 0.995, 1.005)),
+    ]
+
+
+two_inputs(
+    "Remainder", ag.remainder, lambda a, b: torch.remainder(a, b), _between_multiples,
+    lambda a, b: a - b * (a // b), analytic=False,
+)  # fmt: skip
+
+
 # CuPy clips no complex numbers
 @register("Clip", "between numbers", analytic="cpu")
 def _(rng):

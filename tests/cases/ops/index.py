@@ -152,6 +152,15 @@ def _(rng):
     )  # fmt: skip
 
 
+@register("TakeAlongAxis", "the largest elements")
+def _(rng):
+    k, largest = int(rng.integers(0, 5)), bool(rng.integers(2))
+    return Example(
+        lambda x: ag.topk(x, k, 1, largest)[0], draw.distinct(rng, (3, 4)),
+        torch=lambda x: torch.topk(x, k, 1, largest)[0],
+    )  # fmt: skip
+
+
 @register("AddRows", "indices that repeat, negative too")
 def _(rng):
     shape = draw.shape(rng, max_ndim=2)
@@ -160,4 +169,33 @@ def _(rng):
     return Example(
         lambda rows: apply(AddRows, rows, where, shape=(4, 2)), [draw.uniform(rng, (*shape, 2))],
         lambda rows: ag.matmul(one_hot.T, ag.reshape(rows, (-1, 2)) if where.size else np.zeros((0, 2))),
+    )  # fmt: skip
+
+
+@register("AddRows", "index_add along any axis")
+def _(rng):
+    shape = draw.shape(rng, min_ndim=1, max_ndim=3)
+    axis, count = int(rng.integers(-len(shape), len(shape))), int(rng.integers(0, 5))
+    rows = list(shape)
+    rows[axis] = count
+    where, alpha = draw.indices(rng, (count,), shape[axis]), float(rng.choice([1.0, -2.5]))
+    one_hot = np.eye(shape[axis])[where].T * alpha  # [n, m]
+
+    def plain(x: Any, source: Any) -> Any:
+        return x + ag.swapaxes(ag.matmul(ag.swapaxes(source, axis, -1), one_hot.T), axis, -1)
+
+    return Example(
+        lambda x, source: ag.index_add(x, axis, where, source, alpha=alpha),
+        [draw.uniform(rng, shape), draw.uniform(rng, tuple(rows))],
+        plain,
+        lambda x, source: torch.index_add(x, axis, torch.tensor(where, dtype=torch.int64), source, alpha=alpha),
+    )
+
+
+@register("AddRows", "index_add of a Tensor to itself")
+def _(rng):
+    where = draw.indices(rng, (3,), 3)
+    return Example(
+        lambda x: ag.index_add(x, 0, where, x * x) * x, [draw.uniform(rng, (3, 2))],
+        torch=lambda x: torch.index_add(x, 0, torch.tensor(where, dtype=torch.int64), x * x) * x,
     )  # fmt: skip
