@@ -18,6 +18,7 @@ if unmet_requirement() is not None:  # before the first import of NumPy
 
 from autograd import unrecorded as unrecorded
 from autograd.creation import ones, randn, zeros
+from autograd.dlpack import from_dlpack
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,
@@ -36,10 +37,11 @@ from autograd.recompute import checkpoint
 from autograd.tensor import Tensor
 
 if os.environ.get("AUTOGRAD_PLAIN", "0") in ("", "0"):  # otherwise the core is all there is
-    from autograd import fast, safety
+    from autograd import fast, numpy_calls, safety
 
     fast.install()  # faster implementations of the ops
     safety.install()  # call sites in messages; changes in place are noticed
+    numpy_calls.install()  # NumPy's functions, called with Tensors, say what to write instead
 from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of the others, and hides its own module)
 
 __version__ = "0.2.0"
@@ -54,6 +56,7 @@ __all__ = [
     "checkpoint",
     "custom_gradient",
     "enable_grad",
+    "from_dlpack",
     "grad",
     "gradcheck",
     "hessian",

@@ -43,6 +43,8 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 clock = itertools.count(1)
 """The order in which nodes are made and arrays are changed in place."""
+other_names: dict[str, str] = {}
+"""Attributes of other libraries' arrays, and what to write here: `autograd.numpy_calls` enters them."""
 
 
 class Tensor(Attached):
@@ -81,7 +83,8 @@ class Tensor(Attached):
             """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
             if name in ("_grad", "grad_hooks"):
                 return None
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}", name=name, obj=self)
+            instead = f"; write {other_names[name]}" if name in other_names else ""
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}{instead}", name=name, obj=self)
 
         # ---- Attributes ----
 

@@ -25,9 +25,9 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     "autograd": [
         {"backend", "check_install", "gpu_check", "modes", "random"},
         {"devices", "observers", "tensor"},
-        {"engine", "safety", "unrecorded"},
+        {"dlpack", "engine", "safety", "unrecorded"},
         {"anomaly", "ops", "recompute"},
-        {"fast", "higher_order"},
+        {"fast", "higher_order", "numpy_calls"},
         {"functional"},
         {"creation", "gradcheck"},
     ],

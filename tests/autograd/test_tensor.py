@@ -156,6 +156,15 @@ def test_a_complex_gradient_is_refused():
         leaf(1.0).backward(np.array([1 + 2j]))
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("view", r"x\.reshape"), ("unsqueeze", r"autograd\.expand_dims"), ("numel", r"x\.size"), ("wrong", "'wrong'$")],
+)
+def test_names_of_other_libraries_say_what_to_write(name, instead):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{instead}|no attribute {instead}"):
+        getattr(leaf(1.0), name)
+
+
 def test_grad_that_is_neither_of_tensors_nor_of_a_function_says_what_to_write():
     with pytest.raises(TypeError, match="write grad"):
         ag.grad(ag.sum, leaf(1.0))
