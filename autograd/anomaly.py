@@ -46,7 +46,7 @@ def anomaly_mode() -> Iterator[None]:
     This is the op whose result is worse than all its inputs: infinite from finite inputs, or NaN from inputs without
     NaN, in the forward or the backward pass.  So -inf in a mask, or as the value of `masked_fill`, is fine, but not a
     later NaN from it, such as -inf + inf.  A NaN in the data is reported at the first op that passes it on.  Sums of
-    several gradients and the starting gradient are checked, too.  An infinite parameter, such as in
+    several gradients, the starting gradient and results of hooks are checked, too.  An infinite parameter, such as in
     `pad(…, constant_values=-inf)`, counts as produced by the op.
 
     Every array is read once more: a step takes about 1.5 times as long.
@@ -85,7 +85,7 @@ class _Inspector(Observer):
             if kind != FINITE:
                 what = (
                     f"got {KINDS[kind]} values in the gradient of its output: the sum of the gradients of all uses "
-                    "overflowed, or the argument of backward() has them,"
+                    "overflowed, or a hook or the argument of backward() has them,"
                 )
                 _raise(op, "backward", what, g, [])
         self.running.append((op, kinds))
@@ -104,7 +104,7 @@ class _Inspector(Observer):
         kind = _kind(gradient)
         if kind != FINITE:
             shape = list(leaf.shape)
-            what = f"the gradients of a leaf of shape {shape} are finite, but their sum has"
+            what = f"the gradients of a leaf of shape {shape} are finite, but their sum or a hook's result has"
             _raise(None, "backward", f"{what} {KINDS[kind]} values", gradient, [])
 
     def _kinds_into(self, op: Op) -> list[int]:

@@ -110,6 +110,7 @@ class Op:
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
     parameters: dict[str, Any] = {}  # noqa: RUF012
+    hooks: dict[int, Any] | None = None  # `Hooks` by output index
     _several = False  # whether forward returned a tuple
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

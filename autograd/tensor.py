@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient, and the op that made it.
 
 Other modules attach methods, which attached.pyi lists: `engine` adds `backward`, `ops` operators and the methods of
-NumPy arrays, `unrecorded` comparisons and changes in place.
+NumPy arrays, `unrecorded` comparisons and changes in place, `hooks` what a backward pass calls with gradients.
 """
 
 from __future__ import annotations
@@ -63,9 +63,11 @@ class Tensor(Attached):
         "_grad",
         "data",
         "grad_hooks",
+        "hooks",
     )
     data: Any
     _grad: Tensor | None
+    hooks: Any  # `Hooks`, or None
     grad_hooks: list[Callable] | None
     _edge: Any  # of a constant, None; of a leaf, `Leaf`; else the node that made it, with an index but for output 0
 
@@ -81,7 +83,7 @@ class Tensor(Attached):
 
         def __getattr__(self, name: str) -> Any:
             """The value of a slot that was never set: making a Tensor sets only what every Tensor needs."""
-            if name in ("_grad", "grad_hooks"):
+            if name in ("_grad", "hooks", "grad_hooks"):
                 return None
             instead = f"; write {other_names[name]}" if name in other_names else ""
             raise AttributeError(f"'Tensor' object has no attribute {name!r}{instead}", name=name, obj=self)
@@ -201,18 +203,6 @@ class Tensor(Attached):
     def zero_grad(self) -> None:
         """Set `grad` to None."""
         self.grad = None
-
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Callable[[], None]:
-        """Call `hook(self)` when a backward pass has added the complete gradient of this leaf to its `grad`.
-
-        Other leaves may not have theirs yet.  Returns a function that removes the hook.
-        Raises: RuntimeError for anything but a leaf that requires a gradient
-        """
-        if self._edge is not Leaf:
-            raise RuntimeError("only a leaf that requires a gradient accumulates one in its grad; use autograd.grad")
-        hooks = self.grad_hooks = self.grad_hooks if self.grad_hooks is not None else []
-        hooks.append(hook)
-        return lambda: hooks.remove(hook)
 
 
 class Leaf:
@@ -371,26 +361,30 @@ class GradientSums:
     def take(self, node: Any) -> list[Any]:
         """The complete gradients of a node's outputs; zeros for an output that is not used."""
         specs = node.output_specs
-        if self.targets or self.recorded or len(specs) > 1:
+        if node.hooks or self.targets or self.recorded or len(specs) > 1:
             found = [self._complete(node, index) for index in range(len(specs))]
             return found if self.recorded else [g.data for g in found]
         g = self.sums.pop(id(node), None)
         return [node.xp.zeros(*specs[0]) if g is None else g]
 
     def _complete(self, node: Any, index: int) -> Tensor:
-        """The total gradient of one output, captured if it is wanted."""
+        """The total gradient of one output after its hooks, captured if it is wanted."""
         key = (id(node), index) if index else id(node)
         owned = self.owns(key)
-        g = self._total(key, node.output_specs[index], node.backend)
+        total = g = self._total(key, node.output_specs[index], node.backend)
+        if node.hooks and index in node.hooks:
+            g = node.hooks[index].run(g)
         if self.targets and key in self.targets:
-            self.captured[key] = self._kept(g, owned)
+            self.captured[key] = self._kept(g, g is total and owned)
         return g
 
     def finish(self, leaf: Tensor) -> None:
-        """Capture the gradient of a leaf, which is complete, or add it to `leaf.grad` and run the hooks of the leaf."""
-        owned = self.owns(id(leaf))
+        """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
+        owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
         backend = CPU if "cupy" not in modules else backend_of([leaf.data])
         g = self._total(id(leaf), make_spec((leaf.shape, leaf.dtype)), backend)
+        if leaf.hooks:
+            g = leaf.hooks.run(g)
         for call in state.events.after_leaf:
             call(leaf, g.data)
         if self.targets is not None:

@@ -25,7 +25,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     "autograd": [
         {"backend", "check_install", "gpu_check", "modes", "random"},
         {"devices", "observers", "tensor"},
-        {"dlpack", "engine", "safety", "unrecorded"},
+        {"dlpack", "engine", "hooks", "safety", "unrecorded"},
         {"anomaly", "ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},

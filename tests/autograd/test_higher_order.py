@@ -196,6 +196,19 @@ def test_no_cycle_keeps_a_graph():
         gc.enable()
 
 
+def test_hooks_see_and_change_gradients_with_a_graph():
+    x = leaf(2.0)
+    y = x * x
+    x.register_hook(lambda g: g * 3)
+    y.register_hook(lambda g: g * y.detach())  # of the middle
+    (g,) = ag.grad((y * y).sum(), x, create_graph=True)
+    assert g.tolist() == [2 * 4 * 4 * 4 * 3]  # 2 y · y · 2 x · 3
+    (h,) = ag.grad(
+        g.sum(), x
+    )  # of 2 y · 4 · 2 x · 3: (3 · 2 y · 4 · 2 + 3 · 2 · 4 · 2 x · 4, by the hook of y, · 2 x) · 3
+    assert h.tolist() == [(192 + 96 * 4 * 4) * 3]
+
+
 def test_an_intermediate_and_several_outputs():
     x = leaf(1.0, 2.0, 3.0)
     m = x * x

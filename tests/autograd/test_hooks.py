@@ -1,4 +1,4 @@
-"""Hooks of leaves, and gradients returned by grad()."""
+"""Hooks and retained gradients, and gradients returned by grad()."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,91 @@ from autograd.observers import Observer, observe
 from tests.helpers.leaves import leaf
 
 # ---- Hooks ----
+
+
+def test_hook_of_a_leaf_sees_the_whole_gradient_once():
+    x = leaf(1.0, 2.0)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.data.copy()))
+    (x * 2 + x * 3 + x).sum().backward()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], [6.0, 6.0])
+    np.testing.assert_array_equal(x.grad.data, [6.0, 6.0])
+
+
+def test_hook_of_an_intermediate_sees_the_whole_gradient_once():
+    x = leaf(1.0, 2.0)
+    middle = x * 2
+    seen = []
+    middle.register_hook(lambda g: seen.append(g.data.copy()))
+    (middle * 3 + middle * middle).sum().backward()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], [3 + 4.0, 3 + 8.0])
+
+
+def test_hook_replaces_the_gradient():
+    x = leaf(1.0)
+    middle = x * 2
+    middle.register_hook(lambda g: g * 10.0)
+    x.register_hook(lambda g: g.data + 1)
+    (middle * 3).backward()
+    assert x.grad.item() == 3 * 10 * 2 + 1
+
+
+def test_hooks_run_in_order_and_can_be_removed():
+    x = leaf(1.0)
+    x.register_hook(lambda g: g + 1.0)
+    remove = x.register_hook(lambda g: g * 10.0)
+    (x * 1).backward()
+    assert x.grad.item() == 20.0
+    remove()
+    x.zero_grad()
+    (x * 1).backward()
+    assert x.grad.item() == 2.0
+
+
+def test_hook_must_keep_the_shape():
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: g[:1])
+    with pytest.raises(ValueError, match=r"hook returned shape \(1,\) for a gradient of shape \(2,\)"):
+        (x * 1).sum().backward()
+
+
+def test_hook_on_what_gets_no_gradient_is_an_error():
+    with pytest.raises(RuntimeError, match="never be called"):
+        Tensor([1.0]).register_hook(lambda g: None)
+
+
+def test_hook_of_one_output_of_several():
+    x = leaf(1.0, 2.0, 3.0)
+    a, b = ag.split(x, [1])
+    seen = {}
+    a.register_hook(lambda g: seen.setdefault("a", g.data.copy()))
+    b.register_hook(lambda g: seen.setdefault("b", g.data.copy()))
+    (b * 2).sum().backward()
+    assert seen["a"].tolist() == [0]
+    assert seen["b"].tolist() == [2, 2]
+    assert x.grad.tolist() == [0, 2, 2]
+
+
+def test_what_a_hook_keeps_does_not_change_with_a_later_backward():
+    x = leaf(1.0)
+    kept = []
+    x.register_hook(lambda g: kept.append(g))
+    (x * 3 + x * 1).backward()
+    (x * 5).backward()
+    assert [g.item() for g in kept] == [4.0, 5.0]
+    assert x.grad.item() == 9.0
+
+
+def test_retain_grad_keeps_the_gradient_of_an_intermediate():
+    x = leaf(1.0, 2.0)
+    middle = x * 2
+    other = x * 5
+    middle.retain_grad()
+    (middle * middle + other).sum().backward()
+    np.testing.assert_array_equal(middle.grad.data, [4.0, 8.0])
+    assert other.grad is None
 
 
 def test_post_accumulate_hook_sees_the_leaf_with_its_whole_grad():
@@ -83,15 +168,36 @@ def test_grad_errors():
         ag.grad((x * 2).sum(), [x, Tensor([1.0])])
 
 
+def test_a_hook_keeps_the_dtype():
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    x.register_hook(lambda g: Tensor(g.numpy().astype(np.float64) * 2))
+    y = x * 1
+    y.register_hook(lambda g: g.numpy().astype(np.float64))
+    y.sum().backward()
+    assert x.grad.dtype == np.float32
+    np.testing.assert_array_equal(x.grad.numpy(), 2)
+
+
+def test_a_hook_that_returns_no_array_is_an_error():
+    x = leaf(1.0, 2.0)
+    x.register_hook(lambda g: 2.0)
+    with pytest.raises(TypeError, match="a gradient hook returned float; return a Tensor, an array or None"):
+        x.sum().backward()
+
+
 def test_grad_runs_only_what_leads_to_its_inputs():
-    """Not the ops below an intermediate Tensor: nobody has asked for these gradients."""
+    """Neither the ops below an intermediate Tensor nor their hooks: nobody has asked for these gradients."""
+    seen = []
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
-    h = x * x * w
+    x.register_hook(lambda g: seen.append("x"))
+    below = x * x
+    below.register_hook(lambda g: seen.append("below"))
+    h = below * w
     side = w * w
-    with observe(Counting()) as counting:
-        (g,) = grad((h * side).sum(), h)
+    side.register_hook(lambda g: seen.append("side"))
+    (g,) = grad((h * side).sum(), h)
     np.testing.assert_array_equal(g.numpy(), side.numpy())
-    assert counting.names == ["Sum", "Multiply"]
+    assert seen == []
     with observe(Counting()) as counting:
         grad((h * h).sum(), h)
     assert counting.names == ["Sum", "Multiply"]

@@ -54,6 +54,19 @@ def test_intermediate_tensors_are_not_kept_alive_by_the_graph():
         assert x.grad.tolist() == [1, 1]
 
 
+def test_hooks_and_retain_grad_make_no_cycle():
+    with without_garbage_collector():
+        x = leaf(1.0)
+        middle = x * 2
+        middle.retain_grad()
+        middle.register_hook(lambda g: None)
+        y = middle * 3
+        refs = [weakref.ref(middle), weakref.ref(middle.op), weakref.ref(y.op)]
+        y.backward()
+        del middle, y
+        assert [r() for r in refs] == [None] * 3
+
+
 def test_backward_frees_saved_arrays_while_the_result_lives():
     x = leaf(1.0, 2.0)
     with without_garbage_collector():
