@@ -23,6 +23,7 @@ from autograd.dlpack import from_dlpack
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,
+    elementwise_grad,
     grad,
     hessian,
     hvp,
@@ -56,6 +57,7 @@ __all__ = [
     "check_jvp",
     "checkpoint",
     "custom_gradient",
+    "elementwise_grad",
     "enable_grad",
     "from_dlpack",
     "grad",

@@ -165,6 +165,16 @@ def _gradient_of(function: Function, argnums: Any) -> Function:
     return gradient
 
 
+def elementwise_grad(function: Function, argnums: int = 0) -> Function:
+    """The function that returns dy_i/dx_i, of a `function` that computes each element y_i from x_i alone."""
+
+    def gradient(*arguments: Any, **settings: Any) -> Any:
+        call = _Call(*_of_some(function, argnums, arguments, settings))
+        return call.like_primals(call.gradients([new_tensor(_ones(y)) for y in call.outputs]))[0]
+
+    return gradient
+
+
 def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function:
     """The function that returns dy_i/dx_j for every element of the output and of argument `argnums`.
 

@@ -89,6 +89,13 @@ def test_hessian_and_its_product():
     np.testing.assert_array_equal(ag.hessian(lambda x: ag.sum(3 * x))(X).data, np.zeros((3, 3)))
 
 
+def test_elementwise_grad_of_every_order():
+    d = ag.sin
+    for expected in (np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x), np.sin):
+        d = ag.elementwise_grad(d)
+        np.testing.assert_allclose(d(X).data, expected(X), rtol=1e-13)
+
+
 class Weights(NamedTuple):
     w: np.ndarray
     b: np.ndarray
