@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
-from numba import _dynfunc, float32, njit
+from numba import float32, njit
 from numba.core import config
 from numba.core.caching import FunctionCache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
 # Sums may be reordered, products and sums fused, and the sign of 0 lost; that there is no NaN or ∞ is never assumed
@@ -105,59 +103,17 @@ def compiled(function: Callable[..., Any]) -> Any:
 def compiled_exactly(function: Callable[..., Any]) -> Any:
     """The same for a function whose every operation is rounded as NumPy rounds it: nothing is reordered or fused.
 
-    So a call of it gives the same bits, whichever copy is called, and may stay a call.  It makes no arrays, and returns
-    none: nothing counts references.
+    So a call of it gives the same bits, whichever copy is called, and may stay a call.
     """
-    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, _nrt=False)(function)
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     if (cache := _cache_of(function)) is not None:
         dispatcher._cache = cache
     return dispatcher
 
 
-class Contained(JITCodeLibrary):
-    """The code of a function that others contain: they alone are optimised, and become machine code."""
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
-
-    def finalize(self) -> None:
-        """Add the code of the functions that it calls."""
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-
-class ContainedCompiler(Compiler):
-    """Compile a function as `Contained`.
-
-    Numba's own compiler optimises each function and makes machine code of it, and then of all that contain it: it took
-    a quarter longer over the search of a translation.
-    """
-
-    def __init__(self, typing_context: Any, target: Any, library: Any, *rest: Any):
-        super().__init__(typing_context, target, library or Contained(target.codegen(), "contained"), *rest)
-        self.state.targetctx.get_executable = _not_called
-
-
-def _not_called(library: Any, description: Any, environment: Any) -> Any:
-    """Return a function without machine code, for the dispatcher to keep."""
-    return _dynfunc.make_function(
-        description.lookup_module(), description.qualname, "called by compiled code alone", 0, environment, (library,)
-    )
-
-
 def compiled_inside(function: Callable[..., Any]) -> Any:
     """`compiled_exactly` for a function that compiled ones alone call, and that is kept on disk with those."""
-    return njit(
-        nogil=True,
-        error_model="numpy",
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
-        _nrt=False,
-        pipeline_class=ContainedCompiler,
-    )(function)
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 @intrinsic

@@ -23,9 +23,6 @@ from autograd.fast.int8 import OUTPUTS
 Array = Any
 f4 = np.float32
 
-quantise_inputs = compiled_inside(compiled_int8.quantise_inputs.py_func)
-linear_int8 = compiled_inside(compiled_int8.linear_int8.py_func)
-
 # Numbers that are arguments have a type of NumPy's: for 0, Numba would compile a function that it has for 1 once more
 RELU, SILU = 0, 1
 ADD_NORM, NORM, ADD = map(np.int64, range(3))
@@ -45,8 +42,7 @@ TOKEN, POSITION, OWN, SOURCE = map(np.int64, (0, 1, 2, 5))
 def multiply(x: Array, rows: int, model: Any, at: Any, relu: Any, y: Array, first: Any) -> None:
     """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows, with the weights and the bias of a layer.
 
-    model: places int64 [stacks, kinds, L, 6], numbers float32 [N]; with weights in 8 bits, words int32 [N], too, and
-        memory for the inputs in 8 bits: of `quantise_inputs`, int32 [≥ R · PARTS · in / 4] and float32 [≥ R]
+    model: places int64 [stacks, kinds, L, 6], numbers float32 [N]; with weights in 8 bits, words int32 [N], too
     at: stack, product, layer
 
     Shapes: x [R, ≥ in], y [R, out], out being a multiple of 64
@@ -68,21 +64,14 @@ def _multiply_float32(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any,
 
 
 def _multiply_int8(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any, first: Any) -> Any:
-    places, numbers, words, integers, factors_of_inputs = model
+    places, numbers, words = model
     here = places[at]
     n_in, out, first_bias = here[INPUTS], here[OUT], here[BIAS]
-    width = compiled_int8.PARTS * ((n_in + 3) // 4)
-    q, of_inputs = integers[: rows * width].reshape((rows, width)), factors_of_inputs[:rows]
-    quantise_inputs(x[:rows], n_in, q, of_inputs)
+    q, of_inputs = np.empty((rows, compiled_int8.PARTS * ((n_in + 3) // 4)), np.int32), np.empty(rows, f4)
+    compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
     weights, start, factors = words[here[WEIGHTS] :], words[here[START] :], numbers[here[FACTORS] :]
     bias = numbers[first_bias : first_bias + out]
-    linear_int8(q, of_inputs, weights, start, factors, bias, relu, np.int64(0), out, y, first)
-
-
-@compiled_inside
-def product(x: Array, rows: int, model: Any, at: Any, relu: Any, y: Array, first: Any) -> None:
-    """`multiply`, compiled once."""
-    multiply(x, rows, model, at, relu, y, first)
+    compiled_int8.linear_int8(q, of_inputs, weights, start, factors, bias, relu, np.int64(0), out, y, first)
 
 
 @compiled_inside
@@ -157,16 +146,14 @@ def silu_(x: Array, rows: int) -> None:
 def transform(
     stack: int, rows: int, model: Any, shape: Any, settings: Any, own: Array, first: int, places: Array, spans: Array,
     sources: Array, source_places: Array, work: Any,
-) -> None:  # fmt: skip
-    """Compute a stack of layers of the rows of the first array of `work`, which is overwritten.
-
-    The result is there; with the norm before each sublayer, in the third array.
+) -> Array:  # fmt: skip
+    """Return what the layers of a stack make of the rows of the first array of `work`, which is overwritten.
 
     own: queries, keys and values of each row (written from `first` on), of each layer, or of one after the other
     sources: keys and values of the source, of every layer of a decoder; of none for an encoder
     places, source_places, spans: as in `attend`, from columns OWN and SOURCE on
 
-    Shapes: own [L or 1, ≥ first + R, …], sources [L or 0, N, …]
+    Shapes: own [L or 1, ≥ first + R, …], sources [L or 0, N, …] -> [≥ R, D, padded]
     """
     norm_first, activation, eps, width, depths = settings
     of_queries, numbers = shape[0] * shape[1], model[1]
@@ -177,29 +164,30 @@ def transform(
         norm, here = norms[layer, 0], own[layer % len(own)]
         if norm_first:
             add_norm(x, y, rows, numbers, norm, width, eps, NORM, ones, before)
-        product(given, rows, model, (stack, INWARD, layer), LINEAR, here, first)
+        multiply(given, rows, model, (stack, INWARD, layer), LINEAR, here, first)
         attend(rows, here, first, here, places, spans, OWN, (of_queries, 2 * of_queries), shape, weights, joined)
-        product(joined, rows, model, (stack, OUTWARD, layer), LINEAR, y, zero)
+        multiply(joined, rows, model, (stack, OUTWARD, layer), LINEAR, y, zero)
         add_norm(x, y, rows, numbers, norm, width, eps, ends, ones, x)
         if len(sources):
             norm += 2 * width
             if norm_first:
                 add_norm(x, y, rows, numbers, norm, width, eps, NORM, ones, before)
-            product(given, rows, model, (stack, QUERY, layer), LINEAR, q, zero)
+            multiply(given, rows, model, (stack, QUERY, layer), LINEAR, q, zero)
             columns = zero, of_queries
             attend(rows, q, zero, sources[layer], source_places, spans, SOURCE, columns, shape, weights, joined)
-            product(joined, rows, model, (stack, CROSS, layer), LINEAR, y, zero)
+            multiply(joined, rows, model, (stack, CROSS, layer), LINEAR, y, zero)
             add_norm(x, y, rows, numbers, norm, width, eps, ends, ones, x)
         norm += 2 * width
         if norm_first:
             add_norm(x, y, rows, numbers, norm, width, eps, NORM, ones, before)
-        product(given, rows, model, (stack, UP, layer), activation != SILU, hidden, zero)
+        multiply(given, rows, model, (stack, UP, layer), activation != SILU, hidden, zero)
         if activation == SILU:
             silu_(hidden, rows)
-        product(hidden, rows, model, (stack, DOWN, layer), LINEAR, y, zero)
+        multiply(hidden, rows, model, (stack, DOWN, layer), LINEAR, y, zero)
         add_norm(x, y, rows, numbers, norm, width, eps, ends, ones, x)
     if norm_first:
         add_norm(x, y, rows, numbers, model[0][stack, LAST, 0, 0], width, eps, NORM, ones, before)
+    return given
 
 
 def embed(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> None:

@@ -29,7 +29,7 @@ from minitf.fast.compiled.compiled_layers import (
     SOURCE,
     TOKEN,
     embed,
-    product,
+    multiply,
     transform,
 )
 
@@ -157,12 +157,13 @@ def search(
     paths, log_probability, step = hypotheses
     (tokens, own), (ids, totals), zero = text, best, np.int64(0)
     beam, ones, logits, work = len(of_rows[0]), work[7], work[8], work[:8]
-    given = work[2] if settings[0] else work[0]
     if progress[STEPS] == 0:
         embed(len(tokens), tokens, work[0], *embeddings[0])
-        transform(ENCODER, len(tokens), model, shape, settings, own, zero, places, tokens, sources[:0], places, work)
+        given = transform(
+            ENCODER, len(tokens), model, shape, settings, own, zero, places, tokens, sources[:0], places, work
+        )
         for layer in range(len(sources)):
-            product(given, len(tokens), model, (DECODER, MEMORY, layer), LINEAR, sources[layer], zero)
+            multiply(given, len(tokens), model, (DECODER, MEMORY, layer), LINEAR, sources[layer], zero)
     while progress[SENTENCES] > 0:
         position, old, first_node = progress[STEPS] + 1, progress[SIDE], progress[NODES]
         each = beam if position > 1 else 1
@@ -177,8 +178,10 @@ def search(
                 step[row, SOURCE + end] = limits[sentences[row // each], end]
         embed(rows, step, work[0], *embeddings[1])
         own_places = paths[old, PATH]
-        transform(DECODER, rows, model, shape, settings, nodes, first_node, own_places, step, sources, places, work)
-        product(given, rows, model, (DECODER, LOGITS, zero), LINEAR, logits, zero)
+        given = transform(
+            DECODER, rows, model, shape, settings, nodes, first_node, own_places, step, sources, places, work
+        )
+        multiply(given, rows, model, (DECODER, LOGITS, zero), LINEAR, logits, zero)
         going_on = 0
         for group in range(progress[SENTENCES]):
             b, first, to = sentences[group], group * each, going_on * beam

@@ -11,7 +11,6 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import CPU
-from autograd.fast.compiled_int8 import PARTS
 from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import PAD
 from minitf.decoding.search import NEVER, BeamSearchConfig, Hypothesis, length_penalty, max_lengths
@@ -92,11 +91,10 @@ class CompiledSearch:
         width = where[layers_.DECODER, :, 0, layers_.OUT]
         sources = np.empty((depth, len(tokens), width[layers_.MEMORY]), f4)
         nodes = np.empty((depth, FIRST_POSITIONS * rows, width[layers_.INWARD]), f4)
-        most = max(len(tokens), rows)
-        model, work = self._weights_for(most), self._work(most, max(longest, len(tokens)) + 1, rows)
+        work = self._work(max(len(tokens), rows), max(longest, len(tokens)) + 1, rows)
         while True:
             status = compiled_search.search(
-                (tokens, own), np.arange(len(tokens))[None], model, embeddings, self.shape, self.settings,
+                (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
                 np.stack([limits, ends - lengths, ends], axis=1).astype(np.int64),
                 _penalties(config.alpha, config.beta, longest), barred, progress, sentences,
                 hypotheses, sources, nodes, work, of_rows, (np.empty((2, count), np.int64), np.empty(count)), found,
@@ -105,13 +103,6 @@ class CompiledSearch:
             if status != compiled_search.FULL:
                 return _hypotheses(finished, *found) if status == compiled_search.DONE else None
             nodes = np.concatenate([nodes, np.empty_like(nodes)], axis=1)
-
-    def _weights_for(self, rows: int) -> tuple[Array, ...]:
-        """Return the weights; if they have 8 bits, with memory for the inputs of a product of so many rows."""
-        if len(self.weights) == 2:
-            return self.weights
-        groups = -(-int(self.weights[0][..., layers_.INPUTS].max()) // 4)
-        return *self.weights, np.empty(rows * PARTS * groups, np.int32), np.empty(rows, f4)
 
     def _work(self, rows: int, places: int, rows_of_logits: int) -> tuple[Array, ...]:
         """Return the arrays that the layers work in, and one for logits."""
