@@ -118,13 +118,21 @@ class Batches:
         """Batch number `position` of an epoch, both counted from 0; the iterator does not move."""
         return cast(Batch, self.part(epoch, position, 0, 1))  # a whole batch has a row
 
+    def part(self, epoch: int, position: int, part: int, parts: int) -> Batch | None:
+        """One of `parts` nearly equal slices of a batch, padded to the whole batch's width; None if it has no row."""
+        if epoch < 0 or not 0 <= position < self.per_epoch:
+            raise IndexError(
+                f"batch {position} of epoch {epoch}: an epoch has {self.per_epoch} batches, counted from 0"
+            )
+        return self._part(epoch if self.shuffle else None, position, part, parts)
+
     def one_epoch(self, first: int = 0, stride: int = 1) -> Iterator[Batch]:
         """Iterate over every pair once, in the same order each time, short sentences first: for validation.
 
         first, stride: yield only batch number `first` and every `stride`-th after it
         """
         for position in range(first, self.per_epoch, stride):
-            yield cast(Batch, self.part(None, position, 0, 1))
+            yield cast(Batch, self._part(None, position, 0, 1))
 
     def state(self) -> dict[str, Any]:
         """The place of the next batch, and the data and settings it refers to, as values for JSON."""
@@ -166,16 +174,8 @@ class Batches:
                 f"pairs, the longest of which takes {longest} tokens per side; raise it, or lower max_length"
             )
 
-    def part(self, epoch: int | None, position: int, part: int, parts: int) -> Batch | None:
-        """One of `parts` nearly equal slices of a batch, padded to the whole batch's width; None if it has no row.
-
-        epoch: counted from 0; None: an order that is not shuffled
-        """
-        if (epoch or 0) < 0 or not 0 <= position < self.per_epoch:
-            raise IndexError(
-                f"batch {position} of epoch {epoch}: an epoch has {self.per_epoch} batches, counted from 0"
-            )
-        pairs, turns = self._order(epoch if self.shuffle else None)
+    def _part(self, epoch: int | None, position: int, part: int, parts: int) -> Batch | None:
+        pairs, turns = self._order(epoch)
         turn = turns[position]
         indices = pairs[self._bounds[turn] : self._bounds[turn + 1]]
         start, stop = len(indices) * part // parts, len(indices) * (part + 1) // parts
