@@ -65,13 +65,13 @@ def translate_text(config: TranslateConfig) -> None:
     precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
     set_up_device(config.threads, config.device, precision, kernels_for(config), plain=config.plain)
     hypotheses = []
-    with open_output(config.output) as write, watch(config, line_count) as (count, warn):
+    with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         loaded: Any = {name: getattr(config, name) for name in ("average", "weights", "device", "precision", "plain")}
         translator = Translator.load(config.run, warn=warn, **loaded)
+        settings["progress"] = progress
         for written, best in translated(translator, open_input(config), config, settings):
             for line in written:
                 write(line)
-            count()
             if reference is not None:
                 hypotheses.append(best)
     if reference is not None:
@@ -197,14 +197,14 @@ def open_output(path: Path | None) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def watch(
     config: TranslateConfig, line_count: int | None
-) -> Iterator[tuple[Callable[[], object], Callable[[str], None]]]:
-    """Yield a function that counts a finished line and one that prints warnings.
+) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], None]]]:
+    """Yield a function that counts finished lines and one that prints warnings.
 
-    There is no progress bar unless standard error is a terminal used for nothing else.
+    The first is None, and there is no progress bar, unless standard error is a terminal used for nothing else.
     """
     quiet = config.quiet or sys.stderr is None
     if quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
-        yield lambda: None, silent if quiet else lambda message: say(f"warning: {message}")
+        yield None, silent if quiet else lambda message: say(f"warning: {message}")
         return
     from tqdm import tqdm
 

@@ -5,12 +5,11 @@ it changed only how fast or how often something is done; if it changed what the 
 compute next, the run is refused.
 """
 
-import tomllib
 from collections.abc import Callable
-from importlib.resources import files
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, Literal
 
 from minitf.config.options import shown
 from minitf.errors import UserError
@@ -22,28 +21,57 @@ ANY = object()
 """A value that no longer means anything, whatever it is."""
 
 
-REMOVED: dict[str, tuple[Any, str]] = {
-    "allow_config_edits": (ANY, "nothing"),
-    "errors": ("strict", "training"),
-    "graphs": (None, "nothing"),
-    "init_digest": (ANY, "nothing"),
-    "model.attention": ("scaled-dot-product", "model"),
-    "model.kernel_width": (ANY, "nothing"),
-    "model.mixing": ("self-attention", "model"),
-    "model.neighbourhood": (ANY, "nothing"),
-    "init_weights": (None, "nothing"),  # the run has started
-    "on_divergence": ("stop", "nothing"),
-    "rank_timeout": (ANY, "nothing"),
-    "reduce_dtype": ("full", "training"),
-    "valid_beam": (1, "nothing"),
-    "valid_bleu_every": (None, "nothing"),
-}
-"""The removed settings by name, `field` or `section.field`: the only value that is still meant, and what another one
-changes: the model, its further training, or nothing."""
+@dataclass(frozen=True)
+class Removed:
+    """The only value that is still meant, and what another one changes: the model, its further training, or nothing."""
 
-_SENTENCES: dict[str, dict[str, str]] = tomllib.loads((files("minitf.config") / "removed.toml").read_text("utf-8"))
-REMOVED_FLAGS, REMOVED_PRESETS = _SENTENCES["flags"], _SENTENCES["presets"]
-"""Flags and presets that earlier versions had, each with what to give in its place."""
+    meant: Any
+    changes: Literal["model", "training", "nothing"]
+
+
+REMOVED = {
+    "allow_config_edits": Removed(ANY, "nothing"),
+    "errors": Removed("strict", "training"),
+    "graphs": Removed(None, "nothing"),
+    "init_digest": Removed(ANY, "nothing"),
+    "model.attention": Removed("scaled-dot-product", "model"),
+    "model.kernel_width": Removed(ANY, "nothing"),
+    "model.mixing": Removed("self-attention", "model"),
+    "model.neighbourhood": Removed(ANY, "nothing"),
+    "init_weights": Removed(None, "nothing"),  # the run has started
+    "on_divergence": Removed("stop", "nothing"),
+    "rank_timeout": Removed(ANY, "nothing"),
+    "reduce_dtype": Removed("full", "training"),
+    "valid_beam": Removed(1, "nothing"),
+    "valid_bleu_every": Removed(None, "nothing"),
+}
+"""The removed settings by name: `field`, or `section.field`."""
+
+REMOVED_FLAGS = {
+    "--shortlist": "omit it: every piece of the vocabulary is searched",
+    "--checkpoint": "load one checkpoint in Python: Translator.load(run, checkpoint=STEP)",
+    "--beta": "set it in the run: minitf train --set beta=0",
+    "--resumable": "copy the whole directory of the run",
+    "--format": "call translate_nbest of Translator.load(run) in Python",
+    "--score": "call score of Translator.load(run) in Python",
+    "--alignment": "give the text to minitf align, or use additions.decoding.attention.align",
+    **dict.fromkeys(
+        ("--sample", "--temperature", "--top-k", "--top-p", "--seed"), "give the text to minitf sample, which draws it"
+    ),
+    **{
+        f"--parsing.{name}": f"give --{name} to minitf parse prepare"
+        for name in ("trees", "valid-trees", "test-trees", "tags", "form")
+    },
+}
+"""Flags that earlier versions had, each with what to do."""
+REMOVED_PRESETS = {
+    "base-pre-norm": "--preset base --model.norm pre",
+    "base-concatenated-sinusoids": "--preset base --set model.positions=sinusoidal-concatenated",
+    "base-attention-dropout": "--preset base --set model.attention_dropout=0.1",
+    "base-relu-dropout": "--preset base --set model.activation_dropout=0.1",
+    "tensor2tensor-1.0.3": "--preset base --set model.positions=sinusoidal-concatenated",
+}
+"""Presets that earlier versions had, each with what to give in its place."""
 
 
 def without_removed(
@@ -72,20 +100,20 @@ def without_removed(
         kept |= {**texts, "bleu_tokenize": "none"}
         warn(f"the run writes trees as tokens; minitf parse trees {quote(str(run))} writes trees")
     ignored = []
-    for name, (meant, changes) in REMOVED.items():
+    for name, removed in REMOVED.items():
         section, _, field = name.rpartition(".")
         place = kept.get(section) if section else kept
         if not isinstance(place, dict) or field not in place:
             continue
         value = place.pop(field)
-        if meant is ANY or value == meant:
+        if removed.meant is ANY or value == removed.meant:
             continue
-        if changes == "model" or (changes == "training" and resuming):
+        if removed.changes == "model" or (removed.changes == "training" and resuming):
             raise UserError(
                 f"{name}={shown(value)} is a setting of earlier versions that this version cannot compute (it always "
-                f"has {shown(meant)}); use the run with minitf {LAST_VERSION}"
+                f"has {shown(removed.meant)}); use the run with minitf {LAST_VERSION}"
             )
-        if changes == "nothing":
+        if removed.changes == "nothing":
             ignored.append(f"{name}={shown(value)}")
     if ignored:
         warn(f"settings of an earlier version have no effect any more: {', '.join(ignored)}")

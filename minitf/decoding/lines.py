@@ -68,6 +68,7 @@ class Settings(TypedDict, total=False):
     """See `BeamSearchConfig`."""
     max_tokens_per_batch: int
     max_sentences_per_batch: int | None
+    progress: Callable[[int], object] | None
     """See `Plan`."""
 
 
@@ -79,6 +80,8 @@ class Plan:
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
     """Most source subwords searched at once, padding included."""
     max_sentences_per_batch: int | None = None
+    progress: Callable[[int], object] = lambda lines: None
+    """Called with the number of lines finished since the last call."""
 
     def __post_init__(self) -> None:
         for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
@@ -151,11 +154,13 @@ class LineTranslator:
                 self.warn(f"line {number} {self._too_long(ids)}: it is translated in {len(split)} pieces")
             pieces += split
             last_piece.append(len(pieces))
+        ends = set(last_piece)
+        plan.progress(len(lines) - len(ends - {0}))  # blank lines
 
-        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            return self.search_batch(model, source, plan.search)
+        def count(batch: Sequence[int]) -> object:
+            return plan.progress(sum(i + 1 in ends for i in batch))
 
-        found = self._run(pieces, job, plan, plan.search.beam)
+        found = self._search(pieces, plan, count)
         translated = self._decode(pieces, found)
         n = plan.search.n_best
         results = [
@@ -174,6 +179,14 @@ class LineTranslator:
     def _too_long(self, ids: Sequence[int]) -> str:
         return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
 
+    def _search(
+        self, pieces: list[list[int]], plan: Plan, done: Callable[[Sequence[int]], Any]
+    ) -> list[list[Hypothesis]]:
+        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
+            return self.search_batch(model, source, plan.search)
+
+        return self._run(pieces, job, plan, plan.search.beam, done)
+
     def search_batch(
         self, decoder: IncrementalDecoder, source: np.ndarray, config: BeamSearchConfig
     ) -> list[list[Hypothesis]]:
@@ -183,11 +196,18 @@ class LineTranslator:
         """
         return beam_search(decoder, source, config)
 
-    def _run(self, sentences: Sequence[list[int]], job: Job, plan: Plan, rows: int) -> list[Any]:
+    def _run(
+        self,
+        sentences: Sequence[list[int]],
+        job: Job,
+        plan: Plan,
+        rows: int,
+        done: Callable[[Sequence[int]], object],
+    ) -> list[Any]:
         most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
         limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most, "rows": rows}
         with self._lock:
-            return run_batches(self.decoder, sentences, job, **limits, source_eos=self._source_eos)
+            return run_batches(self.decoder, sentences, job, **limits, done=done, source_eos=self._source_eos)
 
     def _decode(self, pieces: list[list[int]], found: list[list[Hypothesis]]) -> list[list[Translation]]:
         texts = iter(self.vocabulary.target.decode([each.tokens for hypotheses in found for each in hypotheses]))
@@ -291,6 +311,7 @@ def run_batches(
     *,
     max_tokens: int,
     max_sentences: int,
+    done: Callable[[Sequence[int]], object],
     rows: int = 1,
     source_eos: bool = True,
 ) -> list[Any]:
@@ -298,15 +319,19 @@ def run_batches(
 
     rows: hypotheses of a sentence that a step computes at once
     source_eos: end each sentence with EOS
+    done: called with the indices of finished sentences
 
     The longest sentences come first, so that a batch too large for memory fails at once.
     """
     results: list[Any] = [None] * len(sentences)
+    reporting = threading.Lock()
 
     def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
         source = pad(Sentences.from_lists([sentences[i] for i in batch]), eos=source_eos)  # [B, S]
         for i, result in zip(batch, job(decoder, source, batch), strict=True):
             results[i] = result
+        with reporting:
+            done(batch)
 
     lengths = [len(ids) + source_eos for ids in sentences]
     if hasattr(decoder, "compute_batches"):  # a fast decoder, on all threads

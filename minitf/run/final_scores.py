@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from shlex import quote
 
@@ -15,6 +16,8 @@ from minitf.storage.checkpoints import Checkpoints, average
 from minitf.system.files import atomic_write
 from minitf.system.process import Say, shell_command
 from minitf.training.run import Run
+
+__all__ = ["show", "write_hypotheses"]
 
 SAMPLE_LINES = 5  # of the test or validation text
 
@@ -40,8 +43,7 @@ def score_translations(run: Run, say: Say) -> None:
         source, reference = (list(read_lines(path)) for path in texts.test)
         say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
         hypotheses = translate(source)
-        with atomic_write(run.directory.hypotheses_path, "w") as file:
-            file.writelines(line + "\n" for line in hypotheses)
+        write_hypotheses(run, hypotheses)
         score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
         characters, exact = chrf(hypotheses, reference).score, exact_match(hypotheses, reference)
         scores = {"bleu": score.score, "chrf": characters, "exact_match": exact, "signature": score.signature}
@@ -53,8 +55,7 @@ def score_translations(run: Run, say: Say) -> None:
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
         samples = list(islice(read_lines(found[0]), SAMPLE_LINES)) if found else []
-    for line, output in zip(samples, translate(samples), strict=True):
-        say(f"    {line}\n  → {output}")
+    show(samples, translate(samples), say)
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
 
@@ -66,3 +67,15 @@ def trained_model(run: Run) -> Transformer:
     model = Transformer(run.config.model, seed=None, dtype=precision)
     model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
     return (model if run.config.plain else accelerate(model)).eval()
+
+
+def write_hypotheses(run: Run, lines: Iterable[str]) -> None:
+    """Write the output of the test set into the run's directory."""
+    with atomic_write(run.directory.hypotheses_path, "w") as file:
+        file.writelines(line + "\n" for line in lines)
+
+
+def show(sources: list[str], outputs: list[str], say: Say) -> None:
+    """Print sources, each with its output."""
+    for source, output in zip(sources, outputs, strict=True):
+        say(f"    {source}\n  → {output}")

@@ -18,8 +18,9 @@ from minitf.run.texts import check_texts, find_texts, prepare_data
 from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
 from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
 from minitf.system.process import Say, set_up_device
+from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
-from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, MovingAverage, Run, SingleProcess, TrainingData
+from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess, TrainingData
 from minitf.training.state import TrainState
 from minitf.translation.loading import LearnedModel
 

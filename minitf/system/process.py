@@ -261,6 +261,11 @@ def set_up_device(
             set_precision(precision, backend)
     except ValueError as error:
         raise UserError(f"{error}; choose another --device, --precision or --kernels") from None
+    except (RuntimeError, MemoryError) as error:
+        why = str(error) or "not enough memory"
+        raise UserError(
+            f"cannot start {threads or available_cores():,} threads ({why}); choose fewer --threads"
+        ) from None
     keep_freed_memory()
     recompute_large_outputs()
 

@@ -26,8 +26,9 @@ from minitf.parallel.buckets import GradientBuckets
 from minitf.parallel.group import Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
+from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
-from minitf.training.run import MovingAverage, Nats, SingleProcess, Sums
+from minitf.training.run import Nats, SingleProcess, Sums
 from minitf.training.state import Clock, Interval, TrainState
 
 

@@ -37,7 +37,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
     """
     config, model, optimizer, state, process = run.config, run.model, run.optimizer, run.state, run.process
     clock = Clock(state.elapsed_s, config.max_minutes, shared=process.is_parallel, step=state.step)
-    saved_step = state.step
+    first_step = saved_step = state.step
     random.manual_seed(config.seed)
     model.train()
     gradients = run.gradients or partial(compute_gradients, model, label_smoothing=config.optimizer.label_smoothing)
@@ -69,7 +69,7 @@ def train(run: Run, progress: Progress, stop: StopRequest, on_log: Callable[[], 
 
         # ---- 4. log ----
         state.elapsed_s = clock.elapsed_s
-        show_step(run, clock, progress, rate)
+        show_step(run, clock, progress, rate, first_step)
         if step == 1 or step % config.log_every == 0:
             progress.update(log_interval(run), clock.remaining_s(step, last_step(config, state)))
             on_log()
@@ -120,11 +120,13 @@ def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: S
     return state.step, state.elapsed_s
 
 
-def show_step(run: Run, clock: Clock, progress: Progress, rate: float) -> None:
-    """Show the step, and how long the run will take."""
+def show_step(run: Run, clock: Clock, progress: Progress, rate: float, first_step: int) -> None:
+    """Show the step, and once, after the first hundred, how long the run will take."""
     state, end = run.state, last_step(run.config, run.state)
     means = state.interval.record(state.elapsed_s) | {"learning_rate": rate}
     progress.step(clock.share(state.step, end), clock.remaining_s(state.step, end), means)
+    if state.step - first_step == PLANNED_AT:
+        progress.say(clock.estimate(state.step, end))
 
 
 def apply(run: Run, update: Interval, rate: float) -> None:

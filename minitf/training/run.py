@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +15,11 @@ from minitf.config.run_config import parse_devices
 from minitf.data.batches import Batch, Batches
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
-from minitf.model.layers import Module
-from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
 from minitf.system.process import StopRequest
+from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
 from minitf.training.state import Clock, Interval, TrainState, record_checkpoint
 
@@ -72,42 +71,6 @@ class Run:
     process: SingleProcess
     gradients: Callable[[Batch], tuple[float, float]] | None = None
     """Add the gradients of a batch to those of the parameters, and return its losses; None: `compute_gradients`."""
-
-
-class MovingAverage:
-    """Exponential moving average of the weights: as good as a long average of checkpoints, without the checkpoints.
-
-    a ← a + (1 - d_t) (w - a) after update t, with d_t = min(decay, (1 + t) / (10 + t)).
-
-    The second bound reduces the influence of the initial weights: with a constant decay of 0.9999 they would still have
-    a weight of 90 % after 1,000 updates.
-    """
-
-    def __init__(self, named_parameters: dict[str, Parameter], decay: float):
-        self.named_parameters = named_parameters
-        self.decay = decay
-        self.arrays: dict[str, Any] = {name: p.data.copy() for name, p in named_parameters.items()}
-
-    def update(self, update_count: int) -> None:
-        """Average in the weights after update number `update_count`, counted from 1."""
-        share = 1 - min(self.decay, (1 + update_count) / (10 + update_count))
-        for name, parameter in self.named_parameters.items():
-            average = self.arrays[name]
-            average += share * (parameter.data - average)
-
-    @contextmanager
-    def in_place(self, model: Module) -> Iterator[None]:
-        """Context manager: inside the block the model has the averaged weights, after it its own, bit for bit."""
-        own = {name: parameter.data.copy() for name, parameter in self.named_parameters.items()}
-        model.load_parameters(self.arrays)
-        try:
-            yield
-        finally:
-            model.load_parameters(own)
-
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
-        """Continue from the averages of a checkpoint.  Raises: ValueError if names or shapes differ."""
-        load_arrays(self.arrays, arrays, "the moving averages")
 
 
 class TrainingError(UserError):

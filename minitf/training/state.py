@@ -16,6 +16,7 @@ from minitf.config.options import check_fields
 from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
+from minitf.system.process import clock
 
 __all__ = ["TrainState"]
 
@@ -257,6 +258,13 @@ class Clock:
     def share(self, step: int, max_steps: int) -> float:
         """The share of the run that is done, from 0 to 1: of its steps or of its minutes, whichever is larger."""
         return min(1.0, max(step / max_steps, self.elapsed_s / self._limit_s))
+
+    def estimate(self, step: int, max_steps: int) -> str:
+        """State how long the whole run takes at the speed since this start."""
+        whole_s = self.seconds_per_step(step) * max_steps
+        sooner = whole_s > self._limit_s
+        limit = f"; max_minutes ends the run after {clock(self._limit_s)}" if sooner else ""
+        return f"at this speed: {clock(whole_s)} for {max_steps:,} steps{limit}"
 
 
 def last_step(config: RunConfig, state: TrainState) -> int:

@@ -210,7 +210,7 @@ class Translator(LineTranslator):
         def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[float]]:
             return score_targets(model, source, [(*pairs[i][1], EOS) for i in places])
 
-        return self._run([list(source) for source, _ in pairs], job, plan, 1)
+        return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None)
 
     @staticmethod
     def _scored(text: str, source: Ids, target: Ids, tokens: list[float] | None, search: Any) -> Translation:

@@ -102,6 +102,7 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
             lambda model, batch, places: beam_search(model, batch, search),
             max_tokens=10**9,
             max_sentences=args.batch,
+            done=lambda batch: None,
         )
 
     return work

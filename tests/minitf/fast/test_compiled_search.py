@@ -134,7 +134,7 @@ def test_beam_search_and_batches_on_threads_come_to_it(monkeypatch):
         return run_batches(
             decoder, sentences,
             lambda model, source, places: beam_search(model, source, config),
-            max_tokens=100, max_sentences=4,
+            max_tokens=100, max_sentences=4, done=lambda batch: None,
         )  # fmt: skip
 
     monkeypatch.setattr(_Process, "threads", 3)

@@ -219,6 +219,7 @@ def test_the_pace_of_a_resumed_run_is_that_since_it_was_resumed(monkeypatch):
     monkeypatch.setattr(Clock, "own_s", 1_004.0)
     assert clock.seconds_per_step(12) == 2
     assert clock.remaining_s(12, 20) == 16
+    assert clock.estimate(12, 12_000) == "at this speed: 6:40:00 for 12,000 steps"
 
 
 def test_the_share_is_of_steps_or_of_minutes_whichever_is_larger(monkeypatch):
@@ -226,6 +227,8 @@ def test_the_share_is_of_steps_or_of_minutes_whichever_is_larger(monkeypatch):
     assert Clock(0.0, max_minutes=15).share(1_160, 100_000) == pytest.approx(0.6)
     assert Clock(0.0, max_minutes=None).share(1_160, 100_000) == pytest.approx(0.0116)
     assert Clock(0.0, max_minutes=5).share(1, 2) == 1
+    limited = Clock(0.0, max_minutes=15).estimate(100, 100_000)
+    assert limited == "at this speed: 150:00:00 for 100,000 steps; max_minutes ends the run after 15:00"
 
 
 def test_the_steps_that_the_minutes_leave(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from additions.pages.run_log import read_log
 from minitf.training import validation
-from minitf.training.run import MovingAverage
+from minitf.training.moving_average import MovingAverage
 from minitf.training.state import out_of_patience
 from minitf.training.validation import mean_nll, owes_validation, validate
 from tests.helpers.batches import batch_of

@@ -120,6 +120,15 @@ def test_batches_keep_to_their_budgets_and_hold_every_sentence_once():
                 assert min(lengths[i] for i in batch) >= max(lengths[i] for i in following)
 
 
+@pytest.mark.heavy
+def test_progress_adds_up_to_the_lines(copier):
+    done = []
+    lines = [*LINES * 10, "the cat and " * 400]
+    copier.translate(lines, max_tokens_per_batch=64, progress=done.append)
+    assert sum(done) == len(lines)
+    assert len(done) > 5
+
+
 # ---- Long lines --------------------------------------------------------------------------------------------------
 
 
@@ -410,13 +419,11 @@ def test_an_error_in_one_thread_stops_the_others(tiny_run, monkeypatch):
     monkeypatch.setattr(minitf.fast.inference, "WORTH_SHARING", {"numpy": 0})
     translator = load(tiny_run)
 
-    def fail(*arguments):
+    def fail(lines):
         raise UserError("enough")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(translator, "search_batch", fail)
-        with pytest.raises(UserError, match="enough"):
-            translator.translate(ENGLISH * 30, max_sentences_per_batch=2)
+    with pytest.raises(UserError, match="enough"):
+        translator.translate(ENGLISH * 30, max_sentences_per_batch=2, progress=lambda n: fail(n) if n > 1 else None)
     assert translator.translate(["a tree"]) == load(tiny_run).translate(["a tree"])
 
 
