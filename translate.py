@@ -3,10 +3,11 @@
 
     python translate.py runs/tiny < input.en > output.de
     python translate.py runs/tiny --input input.en --output output.de --reference right.de
-    python translate.py runs/tiny --input input.en --nbest 4
+    python translate.py runs/tiny --input input.en --nbest 4 --format jsonl
+    python translate.py runs/tiny --input input.en --score given.de
 
-Lines typed at a terminal are translated one by one, others by the thousand. An output file appears when it is
-complete. The work is in minitf/app/translate.py; `minitf translate` is the same command.
+Lines of standard input are translated as they arrive. An output file appears when it is complete. The work is in
+minitf/app/translate.py; `minitf translate` is the same command.
 """
 
 import sys

@@ -6,30 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-from additions.corpora.splitting import BY, require_non_negative, split_corpus
+from additions.corpora.splitting import BY, split_corpus
 from additions.corpora.statistics import corpus_statistics, refuse_leaks, render, suggested_flags
-from minitf.app.command_line import ArgumentParser
-from minitf.corpora.built_in import Splits, built_in_corpus, write_corpus
+from minitf.app.command_line import ArgumentParser, add_options_of
+from minitf.corpora.built_in import built_in_corpus, write_corpus
 from minitf.system.files import require_regular
 
 # ---- minitf corpus FOLDER ----
 
 
 SHOWN = 10
-SETS = {
-    "train": "training pairs",
-    "valid": "held-out pairs for validation",
-    "test": "held-out pairs for the final score",
-}
 
 
 def corpus(argv: Sequence[str]) -> None:
     """Write the built-in corpus, and print a few of its pairs."""
     options = vars(_corpus_parser().parse_args(argv))
     folder = options.pop("folder")
-    require_non_negative(**options)
-    whole = vars(built_in_corpus())
-    pairs = Splits(**{name: whole[name][: options[f"{name}_pairs"]] for name in SETS})
+    pairs = built_in_corpus(**options)
     write_corpus(folder, pairs)
     print(f"{folder}: {len(pairs.train)} training, {len(pairs.valid)} validation, {len(pairs.test)} test pairs")
     for english, german in pairs.train[:SHOWN]:
@@ -45,11 +38,12 @@ def _corpus_parser() -> ArgumentParser:
     parser.add_argument(
         "folder", help="directory for train.en, train.de, valid.en and so on; existing files are replaced"
     )
-    for name, text in SETS.items():
-        most = 30_000 if name == "train" else 1_000
-        parser.add_argument(
-            f"--{name}-pairs", type=int, default=most, metavar="N", help=f"{text}, at most (default {most})"
-        )
+    helps = {
+        "train_pairs": "training pairs",
+        "valid_pairs": "held-out pairs for validation",
+        "test_pairs": "held-out pairs for the final score",
+    }
+    add_options_of(parser, built_in_corpus, helps)
     return parser
 
 

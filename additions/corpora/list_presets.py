@@ -40,14 +40,13 @@ def list_presets() -> str:
 
 
 def _row(preset: Preset) -> tuple[str, ...]:
-    from minitf.model.transformer import Transformer  # deferred: needs NumPy
+    from minitf.model.counting import parameter_count, with_vocabulary  # deferred: needs NumPy
 
     figures = (("parameters", "{:g} M"), ("perplexity", "{:.2f}"), ("bleu", "{:.4g}"))
     parameters, perplexity, bleu = (
         form.format(preset.published[name]) if name in preset.published else "" for name, form in figures
     )
-    model = replace(preset.config.model, vocab_size=preset.config.vocab_size)
-    count, operations = Transformer(model, seed=None).parameter_count(), training_flops(preset.config)
+    count, operations = parameter_count(with_vocabulary(preset.config)), training_flops(preset.config)
     return preset.name, f"{count:,}", parameters, f"{operations:.1e}", perplexity, bleu, preset.about
 
 

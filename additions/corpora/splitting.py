@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from additions.corpora.faults import EMPTY, pairs_with_faults, read_corpus
-from minitf.corpora.built_in import Splits
+from minitf.corpora.built_in import Splits, require_non_negative
 from minitf.data.text import normalise
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained
@@ -36,13 +36,6 @@ class Report:
     removed: dict[str, int]  # pairs left out, by the rule that they break
     targets_in_train: int  # held-out pairs whose target, with another source, is also a target of training
     paths: dict[str, tuple[Path, Path]]  # of train, valid and test, without empty ones
-
-
-def require_non_negative(**numbers: int) -> None:
-    """Raises: UserError that names the first negative number."""
-    for name, value in numbers.items():
-        if value < 0:
-            raise UserError(f"{name}={value} is negative; give a whole number >= 0")
 
 
 def split_corpus(

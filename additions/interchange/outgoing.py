@@ -20,7 +20,7 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.config.options import to_plain
 from minitf.data.vocabulary import AnyVocabulary, sized
 from minitf.errors import UserError
-from minitf.model.transformer import Transformer
+from minitf.model.counting import parameter_shapes
 
 NEVER = -1e9
 """A bias that keeps a token out of the softmax."""
@@ -131,8 +131,7 @@ class Outgoing:
     def parameters(self) -> list[str]:
         """Return the names of all parameters but the rows of pieces, with biases where attention has none."""
         with_bias = replace(self.model, attention_bias=True)
-        names = Transformer(with_bias, seed=None).named_parameters()
-        return [name for name in names if name not in (*SOURCE_ROWS, *TARGET_ROWS)]
+        return [name for name in parameter_shapes(with_bias) if name not in (*SOURCE_ROWS, *TARGET_ROWS)]
 
 
 def _is_lacking(learned: LearnedModel, side: str, index: int) -> bool:

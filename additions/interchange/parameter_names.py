@@ -1,4 +1,4 @@
-"""Other programs' names for the parameters of `Transformer.named_parameters`.
+"""Other programs' names for the parameters of `minitf.model.counting.parameter_shapes`.
 
 Source: fairseq, modules/transformer_layer.py; marian-dev, src/models/transformer.h; ctranslate2/specs/attention_spec.py
 """

@@ -126,7 +126,7 @@ def default_step(pairs: Sequence[tuple[str, str]] | None = None, *, layers: int 
 
     fast: with the fast parts of `minitf train`, in the place of those of minitf/model
     """
-    corpus = built_in_corpus().train[:400]
+    corpus = built_in_corpus(train_pairs=400, valid_pairs=0, test_pairs=0).train
     with tempfile.TemporaryDirectory(prefix="minitf-step-") as folder:
         lines = (line for pair in corpus for line in pair)
         vocabulary = Vocabulary.train(lines, 320, Path(folder) / "vocabulary.model", byte_fallback=False)

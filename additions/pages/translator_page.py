@@ -25,7 +25,7 @@ from minitf.data.prepared import PreparedCorpus, is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.lines import search_of
 from minitf.errors import UserError
-from minitf.model.transformer import Transformer
+from minitf.model.counting import parameter_shapes
 from minitf.storage.run_directory import RunDirectory
 from minitf.translation.loading import LearnedModel
 
@@ -132,8 +132,7 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
 
     Raises: UserError for numbers that are not finite, or too large for float16
     """
-    outline = Transformer(sized(learned.config.model, learned.vocabulary), seed=None)
-    shapes = {name: each.shape for name, each in outline.named_parameters().items()}
+    shapes = parameter_shapes(sized(learned.config.model, learned.vocabulary))
     listed: list[dict[str, Any]] = []
     parts: list[np.ndarray] = []
     for name, shape in shapes.items():

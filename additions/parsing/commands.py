@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from additions.parsing.evalb import Parameters, read_parameters, score_trees
 from additions.parsing.treebank import built_in_treebank, write_treebank
 from additions.parsing.trees import tokenize
-from minitf.app.command_line import ArgumentParser
+from minitf.app.command_line import ArgumentParser, add_options_of
 from minitf.data.text import lines_of, read_lines
 from minitf.errors import UserError
 from minitf.system.files import atomic_write
@@ -147,10 +147,12 @@ def _parse_parser() -> ArgumentParser:
 
     one = commands.add_parser("treebank", help="write the built-in treebank to a directory")
     one.add_argument("folder", help="directory for train.mrg, valid.mrg and test.mrg; existing files are replaced")
-    for name, most, text in (("train", 30_000, "training"), ("valid", 500, "validation"), ("test", 1_000, "test")):
-        one.add_argument(
-            f"--{name}-trees", type=int, default=most, metavar="N", help=f"number of {text} trees (default {most})"
-        )
+    helps = {
+        "train_trees": "training trees",
+        "valid_trees": "held-out trees for validation",
+        "test_trees": "held-out trees for the final score",
+    }
+    add_options_of(one, built_in_treebank, helps)
     one.add_argument("--show", type=int, default=5, metavar="N", help="number of trees to print (default 5)")
     one.set_defaults(work=write_built_in)
 

@@ -6,8 +6,7 @@ import os
 from importlib.resources import files
 
 from additions.parsing.trees import Tree, trees_of
-from minitf.corpora.built_in import Splits, read_text, split
-from minitf.errors import UserError
+from minitf.corpora.built_in import Splits, first, read_text, split
 
 Treebank = Splits[Tree]
 """Trees with traces and function tags; no sentence occurs twice in the three sets together."""
@@ -19,13 +18,10 @@ def built_in_treebank(*, train_trees: int = 30_000, valid_trees: int = 500, test
     Raises: UserError if a number is negative, or larger than that of the set
     """
     lines = split(read_text(files("additions.parsing") / "texts" / "treebank.mrg.bz2"), valid=500, test=1_000)
-    chosen = {}
-    for name, size in (("train", train_trees), ("valid", valid_trees), ("test", test_trees)):
-        whole = getattr(lines, name)
-        if not 0 <= size <= len(whole):
-            raise UserError(f"{name}_trees={size} is not between 0 and the {len(whole)} that are built in")
-        chosen[name] = list(trees_of(whole[:size], "the built-in treebank"))
-    return Splits(**chosen)
+    chosen = first(lines, train_trees=train_trees, valid_trees=valid_trees, test_trees=test_trees)
+    return Splits(
+        *(list(trees_of(part, "the built-in treebank")) for part in (chosen.train, chosen.valid, chosen.test))
+    )
 
 
 def write_treebank(folder: str | os.PathLike[str], treebank: Treebank) -> None:

@@ -9,6 +9,7 @@ Not tyro: it prints errors as boxes of several lines and adds four packages to a
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
@@ -22,7 +23,7 @@ from minitf.config.removed import REMOVED_FLAGS
 from minitf.errors import UserError, nearest, shortened
 from minitf.system.environment import VERSION
 
-__all__ = ["ArgumentParser"]
+__all__ = ["ArgumentParser", "add_options_of"]
 
 SECTIONS = {"model": "Model", "optimizer": "Optimizer"}
 
@@ -211,3 +212,14 @@ def converter(kind: Any) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"{shown(word)} is not {description(kind)}") from None
 
     return convert
+
+
+# ---- Arguments that several commands have ----
+
+
+def add_options_of(parser: argparse.ArgumentParser, function: Callable[..., Any], helps: dict[str, str]) -> None:
+    """Add an integer option with its default for each argument of a function."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        text = f"{helps[name]} (default {parameter.default})"
+        option = "--" + name.replace("_", "-")
+        parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=text)

@@ -1,4 +1,4 @@
-"""`minitf translate`, `translate.py`: read lines, translate them, write results and BLEU.
+"""`minitf translate`, `translate.py`: read lines; translate or score them; write results and BLEU.
 
 Imports are deferred in functions: `--help` and invalid flags need no NumPy, and `--plain` reaches autograd by an
 environment variable before autograd is imported.
@@ -7,8 +7,11 @@ environment variable before autograd is imported.
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import select
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,14 +23,17 @@ from typing import TYPE_CHECKING, Any
 from minitf.app.command_line import build_parser, given_values
 from minitf.app.score import print_scores
 from minitf.config import TranslateConfig
-from minitf.data.text import lines_of, read_lines
+from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained
 from minitf.system.process import printable, say, set_up_device, shell_command, silent
 
 if TYPE_CHECKING:
+    from minitf.decoding.lines import Translation
     from minitf.translation.translator import Translator
 
+MustWait = Callable[[], bool]
+READ_BYTES = 1 << 16
 COMPILED_FROM_BYTES = 1 << 18  # of text, in whose translation the first compilation is won back
 PROMPT = "> "
 
@@ -61,15 +67,16 @@ def translate_text(config: TranslateConfig) -> None:
     line_count = None
     if config.input is not None and config.input.is_file():  # a pipe can be read only once
         line_count = sum(1 for _ in read_lines(config.input))
-    reference = None if config.reference is None else read_reference(config.reference, config.input, line_count)
+    reference, given = (read_beside(path, config.input, line_count) for path in (config.reference, config.score))
     precision = config.precision if config.precision in ("float64", "tf32", "bf16") else "float32"
     set_up_device(config.threads, config.device, precision, kernels_for(config), plain=config.plain)
     hypotheses = []
     with open_output(config.output) as write, watch(config, line_count) as (progress, warn):
         loaded: Any = {name: getattr(config, name) for name in ("average", "weights", "device", "precision", "plain")}
         translator = Translator.load(config.run, warn=warn, **loaded)
+        lines, must_wait = open_input(config)
         settings["progress"] = progress
-        for written, best in translated(translator, open_input(config), config, settings):
+        for written, best in translated(translator, lines, given, config, must_wait, settings):
             for line in written:
                 write(line)
             if reference is not None:
@@ -103,35 +110,38 @@ def size_of_input(config: TranslateConfig) -> int:
 
 # ---- Work ----
 
+Results = Iterator[tuple[list[str], str]]
+"""The lines to write for each input line, and the best translation."""
+
 
 def translated(
-    translator: Translator, lines: Iterable[str], config: TranslateConfig, settings: dict[str, Any]
-) -> Iterator[tuple[list[str], str]]:
-    """Yield, for each input line, the lines to write, and the best translation.
-
-    Several translations of a line are written as Moses and Marian do:
-
-        0 ||| ein Haus ||| -0.1523 ||| -0.1247
-
-    number of the line, text, log-probability, score
-    """
-    streams = ([line] for line in lines) if is_typed(config) else [lines]  # a person is answered line by line
-    results = itertools.chain.from_iterable(
-        translator.stream_nbest(each, n_best=config.nbest, **settings) for each in streams
-    )
-    for number, found in enumerate(results):
-        written = [f"{number} ||| {each.text} ||| {each.log_probability:.8g} ||| {each.score:.8g}" for each in found]
-        yield written if config.nbest > 1 else [found[0].text], found[0].text
+    translator: Translator,
+    lines: Iterable[str],
+    given: list[str] | None,
+    config: TranslateConfig,
+    must_wait: MustWait,
+    settings: dict[str, Any],
+) -> Results:
+    """Translate lines, or score the given translations."""
+    if given is None:
+        results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
+    else:
+        results = translator.score_stream(lines, given, **settings)
+    if config.format == "text" and config.nbest == 1 and config.score is None:
+        return (([best.text], best.text) for best, *_ in results)
+    return formatted(results, config, translator)
 
 
 # ---- Input ----
 
 
-def read_reference(path: Path, source: Path | None, line_count: int | None) -> list[str]:
-    """Read the reference of each line of the input, before translation begins.
+def read_beside(path: Path | None, source: Path | None, line_count: int | None) -> list[str] | None:
+    """Read a text with a line for each line of the input, before translation begins; None if no path is given.
 
     Raises: UserError if the number of lines differs from that of the input
     """
+    if path is None:
+        return None
     most = None if line_count is None else line_count + 1  # more lines, perhaps without end, are not needed to refuse
     lines = list(itertools.islice(read_lines(path), most))
     if line_count is not None and len(lines) != line_count:
@@ -142,24 +152,16 @@ def read_reference(path: Path, source: Path | None, line_count: int | None) -> l
     return lines
 
 
-def open_input(config: TranslateConfig) -> Iterable[str]:
-    """Open the text to translate."""
+def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
+    """Open the text to translate; also return a function that tells whether the next line has yet to arrive."""
     if config.text is not None:
-        return config.text.split("\n")
+        return config.text.split("\n"), lambda: False
     if config.input is not None:
-        return read_lines(config.input)
-    return typed_lines() if is_typed(config) else stdin_lines()
-
-
-def is_typed(config: TranslateConfig) -> bool:
-    """Return whether a person types the text and reads the translations, both on a terminal."""
-    return config.text is config.input is None and sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet
-
-
-def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input."""
-    with os_errors_explained("read standard input"):
-        yield from lines_of(sys.stdin.buffer, "standard input")
+        return read_lines(config.input), lambda: False
+    if sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet:
+        return typed_lines(), lambda: True
+    arriving = StdinLines(sys.stdin.fileno())
+    return lines_of(arriving, "standard input"), arriving.must_wait
 
 
 def typed_lines() -> Iterator[str]:
@@ -171,6 +173,48 @@ def typed_lines() -> Iterator[str]:
         while True:
             yield input(PROMPT)
     say("")  # the shell's prompt begins a line
+
+
+class StdinLines:
+    """The raw lines of a file descriptor, each with its `\\n`, for `lines_of`.
+
+    Python's buffered files cannot tell whether reading the next line would block; a translator needs to know, in order
+    to answer a person line by line and a file by the thousand.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._begun = b""  # a line whose end has not arrived
+        self._ended = False
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return the next line, or b"" at the end; `limit` is ignored: a line longer than MAX_LINE_BYTES is cut."""
+        while not (self._lines or self._ended):
+            self._read()
+        return self._lines.popleft() if self._lines else b""
+
+    def must_wait(self) -> bool:
+        """Return whether reading the next line, or the end, would block. Reads what has arrived."""
+        while not (self._lines or self._ended):
+            if os.name == "nt":  # Windows asks sockets alone; a person who types has to be waited for
+                has_arrived = not os.isatty(self._descriptor)
+            else:
+                has_arrived = bool(select.select([self._descriptor], [], [], 0)[0])
+            if not has_arrived:
+                return True
+            self._read()
+        return False
+
+    def _read(self) -> None:
+        with os_errors_explained("read standard input"):
+            data = os.read(self._descriptor, READ_BYTES)
+        *ended, self._begun = (self._begun + data).split(b"\n")
+        self._lines.extend(line + b"\n" for line in ended)
+        self._ended = not data
+        if self._begun and (self._ended or len(self._begun) > MAX_LINE_BYTES):  # too long a line is refused as it is
+            self._lines.append(self._begun)
+            self._begun = b""
 
 
 # ---- Output ----
@@ -211,3 +255,43 @@ def watch(
     with tqdm(total=line_count, unit="line", dynamic_ncols=True, file=sys.stderr) as bar:
         tell = partial(bar.write, file=sys.stderr)  # above the bar
         yield bar.update, lambda message: tell(printable(f"warning: {message}"))
+
+
+def formatted(
+    results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
+) -> Iterator[tuple[list[str], str]]:
+    """Yield, for each input line, the lines to write in the format of `config`, and the best translation.
+
+    Several translations of a line are written as Moses and Marian do:
+
+        0 ||| ein Haus ||| -0.1523 ||| -0.1247
+
+    number of the line, text, log-probability, score; as JSON:
+
+        {"line": 1, "translations": [{"text": "ein Haus", "log_probability": -0.15, …}]}
+    """
+    for number, found in enumerate(results):
+        if config.format == "jsonl":
+            objects = [_object(translator.vocabulary, each) for each in found]
+            lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
+        else:
+            lines = [_text(config, number, each) for each in found]
+        yield lines, found[0].text
+
+
+def _text(config: TranslateConfig, number: int, translation: Translation) -> str:
+    numbers = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
+    return "\t".join(numbers) if config.score is not None else " ||| ".join([str(number), translation.text, *numbers])
+
+
+def _object(vocabulary: Any, translation: Translation) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "text": translation.text,
+        "log_probability": translation.log_probability,
+        "score": translation.score,
+        "finished": translation.finished,
+        "tokens": vocabulary.target.pieces([i for _, target in translation.parts for i in target]),
+    }
+    if translation.token_log_probabilities is not None:
+        about["token_log_probabilities"] = list(translation.token_log_probabilities)
+    return about

@@ -52,8 +52,6 @@ REMOVED_FLAGS = {
     "--checkpoint": "load one checkpoint in Python: Translator.load(run, checkpoint=STEP)",
     "--beta": "set it in the run: minitf train --set beta=0",
     "--resumable": "copy the whole directory of the run",
-    "--format": "call translate_nbest of Translator.load(run) in Python",
-    "--score": "call score of Translator.load(run) in Python",
     "--alignment": "give the text to minitf align, or use additions.decoding.attention.align",
     **dict.fromkeys(
         ("--sample", "--temperature", "--top-k", "--top-p", "--seed"), "give the text to minitf sample, which draws it"

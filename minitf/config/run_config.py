@@ -365,9 +365,13 @@ class TranslateConfig:
     text: str | None = option(None, "text to translate, in place of an input")
     output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")
     reference: Path | None = option(None, "reference translations; prints the BLEU score")
+    score: Path | None = option(
+        None, "file of translations: print the log-probability and score of each instead of translating"
+    )
+    format: Literal["text", "jsonl"] = option("text", "jsonl: one JSON object per line, with scores and tokens")
     nbest: int = option(
         1,
-        "number of translations per line; if more than 1, lines are number ||| text ||| log-probability ||| score",
+        "number of translations per line; if more than 1, text lines are number ||| text ||| log-probability ||| score",
         at_least=1,
         at_most=1000,
     )
@@ -419,3 +423,6 @@ class TranslateConfig:
             )
         if self.text is not None and self.input is not None:
             raise UserError(f"input={self.input} and text cannot be combined; give one of them")
+        other = "reference" if self.reference else f"nbest={self.nbest}" if self.nbest > 1 else None
+        if self.score is not None and other is not None:
+            raise UserError(f"score and {other} cannot be combined; omit one of them")

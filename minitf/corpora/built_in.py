@@ -18,9 +18,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained
 
-__all__ = ["Splits", "built_in_corpus", "read_text", "split", "write_corpus"]
+__all__ = ["Splits", "built_in_corpus", "first", "read_text", "require_non_negative", "split", "write_corpus"]
 
 Item = TypeVar("Item")
 
@@ -77,16 +78,35 @@ SAMPLE_PAIRS: tuple[Pair, ...] = (
 SAMPLES: tuple[str, ...] = tuple(english for english, _ in SAMPLE_PAIRS)
 
 
-def built_in_corpus() -> Corpus:
-    """Return the built-in corpus: 30,000 training pairs, 1,000 for validation and 1,000 for testing."""
+def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test_pairs: int = 1_000) -> Corpus:
+    """Return the built-in corpus, or the first pairs of each of its sets.
+
+    Raises: UserError if a number is negative, or larger than that of the set
+    """
     lines = read_text(files("minitf.corpora") / "texts" / "phrases.tsv.bz2")
-    pairs: list[Any] = [tuple(line.split("\t")) for line in lines]
-    return split(pairs, valid=1_000, test=1_000)
+    corpus: Splits[Any] = split([tuple(line.split("\t")) for line in lines], valid=1_000, test=1_000)
+    return first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
 
 
 def read_text(file: Traversable) -> list[str]:
     """Return the lines of a shipped text: those of the validation set, of the test set, of the training set."""
     return bz2.decompress(file.read_bytes()).decode("utf-8").splitlines()
+
+
+def first(whole: Splits[Item], **sizes: int) -> Splits[Item]:
+    """Return the first items of each set; sizes: as in `train_pairs=400`"""
+    require_non_negative(**sizes)
+    parts = {}
+    for name, size in sizes.items():
+        part = name.partition("_")[0]
+        items = getattr(whole, part)
+        if size > len(items):
+            raise UserError(
+                f"{name}={size} is more than the {len(items)} that are built in; ask for fewer, "
+                "or draw more from the grammar with studies/make_corpus of the source distribution"
+            )
+        parts[part] = items[:size]
+    return Splits(**parts)
 
 
 def write_corpus(folder: str | os.PathLike[str], corpus: Corpus) -> None:
@@ -97,3 +117,10 @@ def write_corpus(folder: str | os.PathLike[str], corpus: Corpus) -> None:
 def split(items: list[Item], valid: int, test: int) -> Splits[Item]:
     """Return the first `valid` items for validation, the next `test` ones for testing, the others for training."""
     return Splits(train=items[valid + test :], valid=items[:valid], test=items[valid : valid + test])
+
+
+def require_non_negative(**numbers: int) -> None:
+    """Raises: UserError that names the first negative number."""
+    for name, value in numbers.items():
+        if value < 0:
+            raise UserError(f"{name}={value} is negative; give a whole number >= 0")

@@ -121,11 +121,12 @@ def in_chunks(
     *,
     max_items: int,
     max_characters: int,
+    must_wait: Callable[[], bool] = lambda: False,
 ) -> Iterator[list[T]]:
     """Group items into lists whose memory is bounded, however long single items are.
 
-    A list ends at `max_items` items, with the item that takes it to `max_characters`, and before an item that
-    raises UserError.
+    A list ends at `max_items` items, with the item that takes it to `max_characters`, where `must_wait` says that the
+    next item has not arrived, and before an item that raises UserError.
     """
     chunk: list[T] = []
     held = 0
@@ -133,7 +134,7 @@ def in_chunks(
         for item in items:
             chunk.append(item)
             held += characters(item)
-            if len(chunk) >= max_items or held >= max_characters:
+            if len(chunk) >= max_items or held >= max_characters or must_wait():
                 yield chunk
                 chunk, held = [], 0
     except UserError:  # a line that cannot be read does not take those before it along

@@ -237,9 +237,10 @@ def refuse_single_string(lines: Iterable[str]) -> None:
         )
 
 
-def chunks_of_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
     """Lines of a stream in the groups that are translated together; see `in_chunks`."""
-    return in_chunks(lines, len, max_items=LINES_AT_A_TIME, max_characters=CHARACTERS_AT_A_TIME)
+    limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
+    return in_chunks(lines, len, **limits, must_wait=must_wait)
 
 
 def _unknown_setting(name: str) -> TypeError:

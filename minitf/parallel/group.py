@@ -68,29 +68,19 @@ class Deadline:
 
 
 class Group:
-    """The ranks that mpiexec has started, on any number of hosts, and their collective operations.
+    """The ranks of a job, and their collective operations.
 
     Every rank calls the same methods in the same order; each call waits for the slowest rank.
     """
 
-    rank, size = 0, 1
-    local_rank, local_size = 0, 1  # among the ranks of this host
+    rank = 0
+    size = 1
+    local_rank = 0  # among the ranks of this host
+    local_size = 1
     hosts = 1
     device = "cpu"
     cores = 1  # CPU cores of this rank
     is_asynchronous = False  # True: `all_reduce` returns at once, and `synchronize` waits
-
-    def __init__(self, mpi: Any):
-        """mpi: the module mpi4py.MPI"""
-        self._mpi, self._world = mpi, mpi.COMM_WORLD
-        self.rank, self.size = self._world.rank, self._world.size
-        self.barrier("the start")
-        host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
-        self.local_rank, self.local_size = host.rank, host.size
-        has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
-        cores = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
-        self.cores = share_of_cores(cores, host.allgather(cores))
-        self.hosts = sum(self.all_gather(self.local_rank == 0))
 
     def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
         """Return the values of all ranks, in order of rank.
@@ -100,40 +90,15 @@ class Group:
 
         Raises: ParallelError that names the ranks that did not come in time
         """
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        requests = [self._world.isend(value, rank) for rank in others]
-        values, deadline = {self.rank: value}, Deadline()
-        while True:
-            for rank in others:
-                if rank not in values and (message := self._world.improbe(rank)) is not None:
-                    values[rank] = message.recv()
-            if len(values) == self.size and self._mpi.Request.Testall(requests):
-                return [values[rank] for rank in range(self.size)]
-            if deadline.pause():
-                missing = [rank for rank in others if rank not in values and not (after_rank_0 and rank == 0)]
-                if missing:
-                    raise deadline.error(self.rank, f"rank {', '.join(map(str, missing))}", purpose)
+        raise NotImplementedError
 
     def broadcast(self, array: Array) -> None:
         """Overwrite `array` with rank 0's."""
-        self.barrier("a broadcast")
-        self._complete(self._world.Ibcast(array.reshape(-1).view(np.uint8)), "a broadcast")
+        raise NotImplementedError
 
     def all_reduce(self, array: Array) -> None:
-        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time.
-
-        MPI leaves the order of the additions to the library. MPICH adds each part of the array on one rank and copies
-        the sum, in an order that depends on the number of ranks alone.
-        """
-        self.barrier("the sum of gradients")
-        self._complete(self._world.Iallreduce(self._mpi.IN_PLACE, array), "the sum of gradients")
-
-    def _complete(self, request: Any, purpose: str) -> None:
-        """Wait for a collective operation that all ranks have begun."""
-        deadline, busy_until_s = Deadline(), time.monotonic() + BUSY_S
-        while not request.Test():
-            if time.monotonic() > busy_until_s and deadline.pause():
-                raise deadline.error(self.rank, "another rank", purpose)
+        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time."""
+        raise NotImplementedError
 
     def synchronize(self) -> None:
         """Make the computations that follow wait for all `all_reduce` calls so far."""
@@ -154,6 +119,57 @@ class Group:
         yield
         if self.rank == 0:
             self.barrier("the preparation of texts")
+
+
+class MpiGroup(Group):
+    """The ranks that mpiexec has started, on any number of hosts."""
+
+    def __init__(self, mpi: Any):
+        """mpi: the module mpi4py.MPI"""
+        self._mpi, self._world = mpi, mpi.COMM_WORLD
+        self.rank, self.size = self._world.rank, self._world.size
+        self.barrier("the start")
+        host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
+        self.local_rank, self.local_size = host.rank, host.size
+        has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
+        cores = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
+        self.cores = share_of_cores(cores, host.allgather(cores))
+        self.hosts = sum(self.all_gather(self.local_rank == 0))
+
+    def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        requests = [self._world.isend(value, rank) for rank in others]
+        values, deadline = {self.rank: value}, Deadline()
+        while True:
+            for rank in others:
+                if rank not in values and (message := self._world.improbe(rank)) is not None:
+                    values[rank] = message.recv()
+            if len(values) == self.size and self._mpi.Request.Testall(requests):
+                return [values[rank] for rank in range(self.size)]
+            if deadline.pause():
+                missing = [rank for rank in others if rank not in values and not (after_rank_0 and rank == 0)]
+                if missing:
+                    raise deadline.error(self.rank, f"rank {', '.join(map(str, missing))}", purpose)
+
+    def broadcast(self, array: Array) -> None:
+        self.barrier("a broadcast")
+        self._complete(self._world.Ibcast(array.reshape(-1).view(np.uint8)), "a broadcast")
+
+    def all_reduce(self, array: Array) -> None:
+        """See `Group`.
+
+        MPI leaves the order of the additions to the library. MPICH adds each part of the array on one rank and copies
+        the sum, in an order that depends on the number of ranks alone.
+        """
+        self.barrier("the sum of gradients")
+        self._complete(self._world.Iallreduce(self._mpi.IN_PLACE, array), "the sum of gradients")
+
+    def _complete(self, request: Any, purpose: str) -> None:
+        """Wait for a collective operation that all ranks have begun."""
+        deadline, busy_until_s = Deadline(), time.monotonic() + BUSY_S
+        while not request.Test():
+            if time.monotonic() > busy_until_s and deadline.pause():
+                raise deadline.error(self.rank, "another rank", purpose)
 
     def abort(self, message: str | None, status: int) -> NoReturn:
         """Print a message and end all ranks; the job exits with `status`.
@@ -183,7 +199,7 @@ def join(kind: str) -> Iterator[Group]:
     kind: "cpu", or "cuda" for one GPU per rank
     An error inside the `with` block is reported once, and ends all ranks.
     """
-    group = Group(import_mpi())
+    group = MpiGroup(import_mpi())
     prefix = "" if group.rank == 0 else f"rank {group.rank}: "
     try:
         if kind == "cpu":
@@ -215,7 +231,7 @@ def import_mpi() -> Any:
     return MPI
 
 
-def group_of_gpus(group: Group, kind: str) -> Group:
+def group_of_gpus(group: MpiGroup, kind: str) -> Group:
     """Return a group of the same ranks with a GPU each.
 
     Raises: UserError if there are fewer GPUs

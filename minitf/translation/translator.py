@@ -6,6 +6,7 @@ translator.translate(["the third of May", "", "ten euros"])
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -154,17 +155,32 @@ class Translator(LineTranslator):
             settings["n_best"] = self.plan(settings).search.beam
         return self.nbest(lines, self.plan(settings))
 
-    def translate_stream(self, lines: Iterable[str], **settings: Unpack[Settings]) -> Iterator[str]:
-        """Translate any number of lines in the memory of a few: read and translate them by the thousand."""
-        for best, *_ in self.stream_nbest(lines, **settings):
+    def translate_stream(
+        self,
+        lines: Iterable[str],
+        *,
+        must_wait: Callable[[], bool] = lambda: False,
+        **settings: Unpack[Settings],
+    ) -> Iterator[str]:
+        """Translate any number of lines in the memory of a few: read and translate them by the thousand.
+
+        must_wait: asked after each line; where the next line has not arrived, those before it are translated first
+        """
+        for best, *_ in self.stream_nbest(lines, must_wait=must_wait, **settings):
             yield best.text
 
-    def stream_nbest(self, lines: Iterable[str], **settings: Unpack[Settings]) -> Iterator[list[Translation]]:
+    def stream_nbest(
+        self,
+        lines: Iterable[str],
+        *,
+        must_wait: Callable[[], bool] = lambda: False,
+        **settings: Unpack[Settings],
+    ) -> Iterator[list[Translation]]:
         """Yield the n best translations of each line, by default one; see `translate_stream`."""
         plan = self.plan(settings)
         refuse_single_string(lines)
         first_line = 1
-        for chunk in chunks_of_lines(lines):
+        for chunk in chunks_of_lines(lines, must_wait):
             yield from self.nbest(chunk, plan, first_line)
             first_line += len(chunk)
 
@@ -178,11 +194,16 @@ class Translator(LineTranslator):
         Text is cut into subwords again; a search may have found the same text in other subwords, with another
         probability. Its token ids (in `Translation.parts`) get the number that the search gave them.
         """
-        plan = self.plan(settings)
+        return self._score(pairs, self.plan(settings))
+
+    def _score(
+        self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
+    ) -> list[Translation]:
+        """Score pairs; their lines are numbered from `first_line` in messages."""
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
-        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=1):
+        for number, (ids, target) in enumerate(zip(sources, targets, strict=True), start=first_line):
             if len(ids) > self.max_source_length:
                 self.warn(f"line {number} {self._too_long(ids)}")
             self._check_scorable(number, ids, target)
@@ -203,6 +224,26 @@ class Translator(LineTranslator):
         if never := self._masked & {*target}:
             (piece,) = self.vocabulary.target.pieces([min(never)])
             raise UserError(f"the translation of line {number} holds {piece!r}, which this model never produces")
+
+    def score_stream(
+        self, lines: Iterable[str], targets: Iterable[str], **settings: Unpack[Settings]
+    ) -> Iterator[list[Translation]]:
+        """Score any number of lines as `score` does, and yield each result in a list of its own.
+
+        Raises: UserError, after the lines that have both, where there are not as many lines as translations
+        """
+        plan = self.plan(settings)
+        remaining = iter(targets)
+        first_line = 1
+        for chunk in chunks_of_lines(lines):
+            given = list(itertools.islice(remaining, len(chunk)))
+            for found in self._score(list(zip(chunk, given, strict=False)), plan, first_line):
+                yield [found]
+            first_line += len(given)
+            if len(given) < len(chunk):
+                raise UserError(f"line {first_line} has no translation to score; give one for each line")
+        if next(remaining, None) is not None:
+            raise UserError(f"there are more translations to score than the {first_line - 1} lines; give one for each")
 
     def _force(self, pairs: Sequence[tuple[Sequence[int], Ids]], plan: Plan) -> list[list[float]]:
         """Decode given targets (without EOS) of given sources; return the log-probabilities of the tokens of each."""

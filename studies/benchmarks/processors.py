@@ -9,6 +9,7 @@ run of this one. Prints the table of docs/training.md.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -62,16 +63,15 @@ def work(folder: Path, run: Path, way: str) -> int:
     draw = random.Random(0)
     source = folder / "source.en"
     source.write_text("".join(" ".join(draw.choices(ENGLISH, k=draw.randint(1, 12))) + "\n" for _ in range(LINES)))
-    more = [*WAYS[way], "--threads", os.environ.get("THREADS", "1"), "--quiet", "--nbest", "2"]
+    more = [*WAYS[way], "--threads", os.environ.get("THREADS", "1"), "--quiet", "--format", "jsonl"]
     words = ["translate", str(run), "--input", str(source), "--output", str(folder / "translated"), *more]
     return status or run_command(commands.main, words)
 
 
 def translations(path: Path) -> list[tuple[str, float]]:
     """The text and the score of each line."""
-    rows = [line.split(" ||| ") for line in path.read_text("utf-8").splitlines()]
-    best = {row[0]: row for row in reversed(rows)}
-    return [(text, float(score)) for _, text, _, score in reversed(best.values())]
+    rows = [json.loads(line)["translations"][0] for line in path.read_text("utf-8").splitlines()]
+    return [(row["text"], row["score"]) for row in rows]
 
 
 def compared(ours: Path, theirs: Path) -> tuple[str, str]:

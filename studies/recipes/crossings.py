@@ -242,10 +242,9 @@ def main() -> None:
     if Path(sys.prefix).resolve() != (given.work / "env").resolve():
         os.execv(python, [str(python), __file__, *sys.argv[1:]])
     from minitf.app.train import main as train
-    from minitf.corpora.built_in import Splits, built_in_corpus, write_corpus
+    from minitf.corpora.built_in import built_in_corpus, write_corpus
 
-    whole, texts = built_in_corpus(), given.work / "corpus"
-    corpus = Splits(whole.train, whole.valid[:100], whole.test[:LINES])
+    corpus, texts = built_in_corpus(valid_pairs=100, test_pairs=LINES), given.work / "corpus"
     lines = [source for source, _ in corpus.test]
     if not texts.exists():
         write_corpus(texts, corpus)

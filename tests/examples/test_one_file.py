@@ -186,7 +186,7 @@ def test_the_most_frequent_pair_of_pieces_becomes_one():
 
 
 def test_pieces_give_the_line_again():
-    pairs = built_in_corpus().train[:200]
+    pairs = built_in_corpus(train_pairs=200).train
     vocabulary = one_file.Vocabulary([line for pair in pairs for line in pair], merges=100)
     for line in (line for pair in pairs for line in pair):
         assert vocabulary.decode(vocabulary.encode(line)) == line

@@ -4,7 +4,9 @@
 """
 
 import hashlib
+import io
 import json
+import os
 import re
 import shutil
 import struct
@@ -15,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from minitf.app.translate import StdinLines
 from minitf.config import PRESETS
 from minitf.data.prepared import PreparedCorpus, prepare
-from minitf.data.text import read_lines
+from minitf.data.text import lines_of, read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoints
@@ -116,6 +119,24 @@ def test_a_text_has_as_many_lines_as_line_ends_or_the_error_names_the_line(folde
         lines = list(read_lines(path))
         assert len(lines) == number_of_lines(data)
         assert "\n" not in "".join(lines)
+
+
+@hostile(BYTES, st.lists(st.sampled_from([1, 3, 100]), min_size=1))
+def test_a_stream_that_arrives_little_by_little_is_read_as_a_file_is(data, sizes):
+    data = data.decode(errors="replace").encode()
+    reader, writer = os.pipe()
+    lines = StdinLines(reader)
+    found, stream, begin = [], lines_of(lines, "it"), 0
+    while begin < len(data):
+        size = sizes[begin % len(sizes)]
+        os.write(writer, data[begin : begin + size])
+        begin += size
+        while not lines.must_wait():
+            found.append(next(stream))
+    os.close(writer)
+    found += stream
+    os.close(reader)
+    assert found == list(lines_of(io.BytesIO(data), "it"))
 
 
 # ---- Vocabularies and token ids ----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def run_demo(folder: Path, steps: int, lines: Iterable[str], say: Callable[[str]
     """Train the learner's translator, print the translations of lines, and write `step.html`; return its path."""
     work = Work(folder, STEPS[-1])
     work.run()
-    pairs = built_in_corpus().train[:PAIRS]
+    pairs = built_in_corpus(train_pairs=PAIRS, valid_pairs=0, test_pairs=0).train
 
     def shown(step: int, loss: float) -> None:
         if step % 50 == 0 or step == steps:

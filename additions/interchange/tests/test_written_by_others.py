@@ -107,9 +107,10 @@ def test_export_to_hugging_face_says_what_programs_behind_it_would_get_wrong(fie
 
 @pytest.mark.parametrize("name", ["huggingface", "ctranslate2-int8"])
 def test_commands_take_the_imported_run(name, tmp_path, capfd):
-    """Translating, attention, packing; what needs a log says what to do."""
-    run, source = str(tmp_path / "run"), tmp_path / "source"
+    """Translating, scoring, attention, packing; what needs a log says what to do."""
+    run, source, target = str(tmp_path / "run"), tmp_path / "source", tmp_path / "target"
     source.write_text("a ba cab\nabba\n")
+    target.write_text("ca\n▁ca\n")
     packed = str(tmp_path / "packed")
     import_model([str(FILES / name), run])
     pack([run, "--output", packed])
@@ -117,6 +118,7 @@ def test_commands_take_the_imported_run(name, tmp_path, capfd):
     outputs = []
     for each in (run, packed):
         translate([each, "--input", str(source), "--nbest", "2"])
+        translate([each, "--input", str(source), "--score", str(target)])
         outputs.append(capfd.readouterr().out)
     assert outputs[0] == outputs[1]
     attention([run, "--input", str(source), "--output", str(tmp_path / "attention.html")])

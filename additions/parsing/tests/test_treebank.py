@@ -17,9 +17,9 @@ def test_the_treebank_is_that_of_the_published_figures():
 
 
 def test_more_trees_than_there_are():
-    with pytest.raises(UserError, match="valid_trees=501 is not between 0 and the 500 that are built in"):
+    with pytest.raises(UserError, match="valid_trees=501 is more than the 500 that are built in"):
         built_in_treebank(**{**FEW, "valid_trees": 501})
-    with pytest.raises(UserError, match="test_trees=-1 is not between 0"):
+    with pytest.raises(UserError, match="test_trees=-1 is negative"):
         built_in_treebank(**{**FEW, "test_trees": -1})
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from additions.corpora.splitting import require_non_negative
-from minitf.corpora.built_in import SAMPLE_PAIRS, Corpus, Pair, split
+from minitf.corpora.built_in import SAMPLE_PAIRS, Corpus, Pair, require_non_negative, split
 from minitf.errors import UserError
 from studies.make_corpus.phrases.templates import KINDS, Kind, random_pair
 from studies.make_corpus.portable_random import PortableRandom

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from additions.corpora.splitting import require_non_negative
 from additions.parsing.treebank import Treebank
 from additions.parsing.trees import Tree, clean
-from minitf.corpora.built_in import split
+from minitf.corpora.built_in import require_non_negative, split
 from minitf.errors import UserError
 from studies.make_corpus.portable_random import PortableRandom
 from studies.make_corpus.treebank.random_tree import random_tree

@@ -22,7 +22,7 @@ from additions.corpora.public import find
 from additions.pages.run_log import read_log
 from additions.parsing.aligned_text import ParsingConfig, prepare
 from additions.parsing.treebank import built_in_treebank, write_treebank
-from minitf.corpora.built_in import Splits, built_in_corpus, split, write_corpus
+from minitf.corpora.built_in import built_in_corpus, split, write_corpus
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import Vocabulary
 from minitf.evaluation.metrics import bleu
@@ -104,9 +104,8 @@ class Study:
             folder = self.output / "data"
             found = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
             if not all(path.exists() for pair in found.values() for path in pair):
-                corpus = built_in_corpus()
-                small = Splits(corpus.train[:400], corpus.valid[:40], corpus.test[:40])
-                write_corpus(folder, small if self.quick else corpus)
+                sizes = {"train_pairs": 400, "valid_pairs": 40, "test_pairs": 40} if self.quick else {}
+                write_corpus(folder, built_in_corpus(**sizes))
         few = self.output / "few.source", self.output / "few.target"
         for path, whole in zip(few, found["train"], strict=True):
             if not path.exists():

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from minitf.config.presets import PRESETS
 from minitf.decoding import search
 from minitf.decoding.search import BeamSearchConfig
-from minitf.model.transformer import Transformer
+from minitf.model.counting import parameter_count, with_vocabulary
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, labelled, minus
 from paper_claims.training import paper_flops
@@ -148,9 +148,7 @@ def _register_parameters(model: str, published: int, done: str) -> None:
 
     @claim(f"parameters-{model}", "Table 3", sentence, rule, done)
     def parameters(study: Study) -> Figure:
-        count = Transformer(
-            replace(PRESETS[model].model, vocab_size=PRESETS[model].vocab_size), seed=None
-        ).parameter_count()
+        count = parameter_count(with_vocabulary(PRESETS[model]))
         return exact(count / 1e6 - published, f"{count:,} with 37,000 subwords")
 
 
@@ -173,13 +171,9 @@ def parameters_differences(study: Study) -> Figure:
     out. Both figures of a difference are rounded."""
     rows: dict[float, dict[str, int]] = {58: {"d_k": 16}, 60: {"d_k": 32}, 36: {"layers": 2}, 50: {"layers": 4}}
     rows |= {80: {"layers": 8}, 53: {"d_ff": 1024}, 90: {"d_ff": 4096}}
-    base = replace(PRESETS["base"].model, vocab_size=PRESETS["base"].vocab_size)
+    base = with_vocabulary(PRESETS["base"])
     own = {
-        published: (
-            Transformer(replace(base, **row), seed=None).parameter_count()
-            - Transformer(base, seed=None).parameter_count()
-        )
-        / 1e6
+        published: (parameter_count(replace(base, **row)) - parameter_count(base)) / 1e6
         for published, row in rows.items()
     }
     text = "; ".join(f"{row}: {own[m]:+.2f}, the paper {m - 65:+.0f}" for m, row in rows.items())

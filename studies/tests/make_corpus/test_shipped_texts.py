@@ -21,7 +21,9 @@ def test_treebank():
 def test_a_corpus_of_another_seed(tmp_path, capsys):
     main(["phrases", str(tmp_path), "--seed", "5", "--train-pairs", "40", "--valid-pairs", "3", "--test-pairs", "2"])
     assert len((tmp_path / "train.de").read_text(encoding="utf-8").splitlines()) == 40
-    assert (tmp_path / "valid.en").read_text() != "".join(f"{english}\n" for english, _ in built_in_corpus().valid[:3])
+    assert (tmp_path / "valid.en").read_text() != "".join(
+        f"{english}\n" for english, _ in built_in_corpus(valid_pairs=3).valid
+    )
     assert capsys.readouterr().out.count("  →  ") % 3 == 0
 
 

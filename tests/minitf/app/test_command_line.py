@@ -58,8 +58,8 @@ def test_values_of_each_type():
 
 
 def test_values_of_translating():
-    words = "runs/a --beam 3 --alpha 0.5 --nbest 2 --quiet --input in.txt"
-    expected = TranslateConfig(run=Path("runs/a"), beam=3, alpha=0.5, nbest=2, quiet=True, input=Path("in.txt"))
+    words = "runs/a --beam 3 --alpha 0.5 --format jsonl --quiet --input in.txt"
+    expected = TranslateConfig(run=Path("runs/a"), beam=3, alpha=0.5, format="jsonl", quiet=True, input=Path("in.txt"))
     assert parse_translate_args(words.split()) == expected
 
 

@@ -1,6 +1,7 @@
 """The command line as a person or a pipeline meets it."""
 
 import fcntl
+import json
 import os
 import pty
 import select
@@ -112,6 +113,23 @@ def test_as_many_lines_out_as_in(tiny_run, stdin, count):
     assert done.returncode == 0
     assert done.stdout.count(b"\n") == count
     assert len(done.stdout.split(b"\n")) == count + 1
+
+
+def test_lines_are_answered_as_they_arrive(tiny_run, expected):
+    command = [sys.executable, PROGRAM, str(tiny_run), *SHORT, "--quiet"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line, answer in zip(LINES[:3], expected, strict=False):
+            process.stdin.write(line.encode() + b"\nhalf a line")
+            process.stdin.flush()
+            assert select.select([process.stdout], [], [], PATIENCE_S)[0], "no answer while the input is open"
+            assert process.stdout.readline().decode() == answer + "\n"
+            process.stdin.write(b"\n")  # the half line ends
+            process.stdin.flush()
+            process.stdout.readline()
+        process.stdin.write(LINES[4].encode())  # no line end
+        process.stdin.close()
+        assert process.stdout.read().decode() == expected[4] + "\n"
+    assert process.returncode == 0
 
 
 def test_files_in_and_out(tiny_run, expected, source, tmp_path, call):
@@ -253,12 +271,49 @@ def test_n_best_lists_name_the_line_and_both_numbers(tiny_run, source, call):
     assert out.splitlines() == expected
 
 
-@pytest.mark.parametrize("count", [1, 2, 10**9])
-def test_a_reference_may_be_a_pipe_even_without_end(tiny_run, tmp_path, call, count):
+def test_json_lines_hold_what_the_library_gives(tiny_run, source, call):
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", *SHORT, "--format", "jsonl")
+    objects = [json.loads(line) for line in out.splitlines()]
+    translator = Translator.load(tiny_run, warn=lambda message: None)
+    found = translator.translate_nbest(LINES, max_extra_length=5, n_best=1)
+    assert [each["line"] for each in objects] == [1, 2, 3, 4, 5, 6]
+    for each, (best,) in zip(objects, found, strict=True):
+        (about,) = each["translations"]
+        assert about["text"] == best.text
+        assert about["score"] == pytest.approx(best.score, rel=1e-5)
+        assert len(about["tokens"]) == sum(len(target) for _, target in best.parts)
+
+
+def test_given_translations_are_scored_and_not_changed(tiny_run, source, tmp_path, call):
+    given = tmp_path / "given.de"
+    given.write_text("eine Katze\n\nein Haus\n\nein Baum\nder Hund\n", encoding="utf-8")
+    _, out, _ = call(tiny_run, "--input", source, "--quiet", "--score", given)
+    translator = Translator.load(tiny_run)
+    expected = translator.score(list(zip(LINES, given.read_text(encoding="utf-8").split("\n"), strict=False)))
+    rows = [[float(number) for number in line.split("\t")] for line in out.splitlines()]
+    assert rows[1] == rows[3] == [0, 0]
+    for row, each in zip(rows, expected, strict=True):
+        assert row == pytest.approx([each.log_probability, each.score], rel=1e-5)
+    given.write_text("eine Katze\n", encoding="utf-8")
+    status, _, err = call(tiny_run, "--input", source, "--quiet", "--score", given)
+    assert status == 2
+    assert "has 6 lines but" in err
+
+
+@pytest.mark.parametrize("flags", [["--nbest", "2"], ["--reference", "r"]])
+def test_scoring_excludes_what_makes_translations(tiny_run, flags, call):
+    status, _, err = call(tiny_run, "--score", "given.de", *flags)
+    assert status == 2
+    assert "score" in err
+    assert "cannot be combined" in err
+
+
+@pytest.mark.parametrize(("name", "count"), [("reference", 1), ("reference", 2), ("reference", 10**9), ("score", 3)])
+def test_texts_beside_the_input_may_be_pipes_even_without_end(tiny_run, tmp_path, call, name, count):
     (tmp_path / "in").write_text("the cat\nthe dog\n")
     with subprocess.Popen(["sh", "-c", f"yes 'die Katze' | head -n {count}"], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
-        given = ["--reference", f"/dev/fd/{writer.stdout.fileno()}"]
+        given = [f"--{name}", f"/dev/fd/{writer.stdout.fileno()}"]
         status, _, said = call(tiny_run, "--input", tmp_path / "in", *given, "--max-extra-length", "20")
         writer.stdout.close()
     assert status == (0 if count == 2 else 2)

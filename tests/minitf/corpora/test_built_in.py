@@ -8,7 +8,9 @@ from minitf.corpora.built_in import (
     built_in_corpus,
     write_corpus,
 )
+from minitf.errors import UserError
 
+SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
 FILES = ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
 
 
@@ -24,10 +26,22 @@ def test_the_corpus_is_that_of_the_published_figures(corpus):
 
 def test_sizes(corpus):
     assert (len(corpus.train), len(corpus.valid), len(corpus.test)) == (30_000, 1_000, 1_000)
+    small = built_in_corpus(**SMALL)
+    assert small == Corpus(corpus.train[:300], corpus.valid[:20], corpus.test[:30])
+    assert built_in_corpus(train_pairs=0, valid_pairs=0, test_pairs=0) == Corpus([], [], [])
 
 
-def test_written_files(corpus, tmp_path):
-    small = Corpus(corpus.train[:300], corpus.valid[:20], corpus.test[:30])
+@pytest.mark.parametrize("name", SMALL)
+def test_sizes_that_cannot_be(name):
+    with pytest.raises(UserError, match=rf"{name}=-1 is negative"):
+        built_in_corpus(**{**SMALL, name: -1})
+    most = 30_000 if name == "train_pairs" else 1_000
+    with pytest.raises(UserError, match=rf"{name}={most + 1} is more than the {most} that are built in; ask for fewer"):
+        built_in_corpus(**{**SMALL, name: most + 1})
+
+
+def test_written_files(tmp_path):
+    small = built_in_corpus(**SMALL)
     folder = tmp_path / "new" / "folder"
     write_corpus(folder, small)
     assert sorted(os.listdir(folder)) == FILES

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minitf.app.translate import READ_BYTES, StdinLines
 from minitf.data.text import in_chunks, lines_of, read_lines, read_pairs
 from minitf.errors import UserError
 from minitf.system.files import atomic_write
@@ -149,3 +151,22 @@ def test_chunks_hold_everything_in_order_and_no_more_than_asked(items, max_items
     assert all(sum(map(len, chunk[:-1])) < max_characters for chunk in chunks)
     full = [len(chunk) == max_items or sum(map(len, chunk)) >= max_characters for chunk in chunks]
     assert all(full[:-1])
+
+
+# ---- Standard input ----
+
+
+def test_a_long_line_and_a_file(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"x" * (3 * READ_BYTES) + b"\nend")
+    with path.open("rb") as file:
+        arriving = StdinLines(file.fileno())
+        assert not arriving.must_wait()
+        assert [len(line) for line in iter(arriving.readline, b"")] == [3 * READ_BYTES + 1, 3]
+
+
+def test_a_descriptor_that_cannot_be_read_is_one_sentence(tmp_path):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(UserError, match="cannot read standard input: Is a directory"):
+        StdinLines(folder).readline()
+    os.close(folder)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from additions.pages.run_log import read_log
+from minitf.app.translate import main as translate
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import load_config
-from minitf.translation.translator import Translator
+from minitf.system.process import run_command
 from tests.helpers.runs import call
 
 PAIRS = [
@@ -39,9 +40,12 @@ def test_its_configuration_is_read(old_run):
 
 
 @pytest.mark.parametrize("weights", LOG_PROBABILITIES)
-def test_it_translates(old_run, weights):
-    translator = Translator.load(old_run, weights=weights, warn=lambda message: None)
-    found = [each.log_probability for each in translator.score(PAIRS)]
+def test_it_translates(old_run, tmp_path, capfd, weights):
+    for name, lines in zip(("source", "target"), zip(*PAIRS, strict=True), strict=True):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = ["--input", tmp_path / "source", "--score", tmp_path / "target"]
+    assert run_command(translate, [str(word) for word in (old_run, *files, "--weights", weights)]) == 0
+    found = [float(line.partition("\t")[0]) for line in capfd.readouterr().out.splitlines()]
     np.testing.assert_allclose(found, LOG_PROBABILITIES[weights], rtol=2e-6)
 
 

@@ -399,12 +399,18 @@ def test_scoring_gives_what_the_search_gave(tiny_run, dtype, tolerance):
             assert sum(again.token_log_probabilities) == pytest.approx(again.log_probability, rel=1e-12)
 
 
-def test_scores_of_blank_lines(tiny_run):
+def test_scores_of_blank_lines_and_of_streams(tiny_run):
     translator = load(tiny_run)
     pairs = [("", ""), ("the cat", ""), ("", "die Katze"), ("a tree", "ein Baum")]
     scored = translator.score(pairs)
     assert scored[0] == Translation("", 0.0, 0.0, True, (), ())
     assert all(each.log_probability < 0 for each in scored[1:])
+    streamed = list(translator.score_stream([source for source, _ in pairs], (target for _, target in pairs)))
+    assert streamed == [[each] for each in scored]
+    with pytest.raises(UserError, match="line 2 has no translation"):
+        list(translator.score_stream(["a", "b"], ["c"]))
+    with pytest.raises(UserError, match="more translations to score than the 1 lines"):
+        list(translator.score_stream(["a"], ["c", "d"]))
 
 
 @pytest.mark.parametrize(("name", "hint"), [("bean", "beta or beam"), ("n", "n_best"), ("max_len", "max_length")])

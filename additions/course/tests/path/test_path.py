@@ -185,7 +185,7 @@ def test_the_path_is_walked_to_its_end(tmp_path):
 def test_the_translator_learns_the_built_in_corpus(tmp_path):
     write_answers(tmp_path, STEPS[-1])
     said = []
-    held_out = built_in_corpus().valid[:12]
+    held_out = built_in_corpus(train_pairs=0, valid_pairs=12, test_pairs=0).valid
     demo.run_demo(tmp_path, 1000, [english for english, _ in held_out], said.append)
     losses = [float(line.rpartition(" ")[2]) for line in said if line.startswith("step")]
     assert losses[-1] < 1.5 < losses[0]
