@@ -47,7 +47,7 @@ FORMATS = ("ctranslate2", "marian", "huggingface", "safetensors")
 def export_model(argv: Sequence[str]) -> None:
     """Export a run's weights and vocabulary in the format of another program."""
     parser = ArgumentParser(prog="minitf export", description="Export a run in the format of another program.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="directory to create; must be new or empty")
     parser.add_argument(
         "--format", choices=FORMATS, required=True, help="format of the program that will read the model"
@@ -74,7 +74,7 @@ def pack(argv: Sequence[str]) -> None:
         "translate with, as one checkpoint. minitf translate uses the directory like a run. To resume a run elsewhere, "
         "copy its whole directory.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument("run", type=Path, metavar="RUN", help="run directory, or a model of another program")
     parser.add_argument("--output", type=Path, metavar="PATH", help="directory to create (default: RUN-packed)")
     parser.add_argument(
         "--precision",

@@ -12,7 +12,7 @@ from autograd.fast.int8 import quantise
 from minitf.errors import UserError
 from minitf.fast.array_layers import matrices
 from minitf.storage.checkpoints import FACTORS, Checkpoints, save, with_prefix
-from minitf.storage.run_directory import RunDirectory, save_config
+from minitf.storage.run_directory import CHECKPOINTS_NAME, RunDirectory, save_config
 from minitf.system.process import say
 from minitf.training.run import MODEL
 from minitf.translation.loading import LearnedModel, build_model, load_learned
@@ -21,6 +21,7 @@ from minitf.translation.loading import LearnedModel, build_model, load_learned
 def pack_run(run: Path, output: Path, int8: bool = False) -> None:
     """Write configuration, vocabulary, and the weights that translate as one checkpoint, into a new directory.
 
+    run: a run, or a model of another program, which becomes a run
     int8: store matrices in 8 bits
 
     Raises: UserError for a run without a checkpoint, or if `output` exists.
@@ -28,7 +29,8 @@ def pack_run(run: Path, output: Path, int8: bool = False) -> None:
     learned = load_learned(run, warn=lambda message: say(f"warning: {message}"))
     config, vocabulary = learned.config, learned.vocabulary
     weights = _in_int8(learned) if int8 else learned.weights
-    step = int(learned.origin.stem.partition("-")[2])
+    of_run = learned.origin.parent.name == CHECKPOINTS_NAME
+    step = int(learned.origin.stem.partition("-")[2]) if of_run else 0
     with new_folder(output) as path:
         packed = RunDirectory(path)
         packed.checkpoints_path.mkdir()

@@ -199,7 +199,7 @@ class RunConfig:
 
     init: Path | None = option(
         None,
-        "fine-tuning: start from the weights that this run translates with, with its "
+        "fine-tuning: start from the weights that this run or model of another program translates with, with its "
         "architecture and vocabulary; none: start from random weights",
         section="Training",
     )
@@ -360,7 +360,7 @@ class RunConfig:
 class TranslateConfig:
     """A translation; a value of none is taken from the run, unless the help says otherwise."""
 
-    run: Path = option(MISSING, "run directory", positional=True)
+    run: Path = option(MISSING, "run directory, or a model of another program", positional=True)
     input: Path | None = option(None, "text to translate, one sentence per line; none: standard input", section="Text")
     text: str | None = option(None, "text to translate, in place of an input")
     output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")

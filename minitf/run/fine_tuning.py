@@ -13,9 +13,8 @@ from minitf.errors import UserError
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import Say
-from minitf.translation.loading import LearnedModel, load_learned
+from minitf.translation.loading import LearnedModel, config_of, load_learned
 
 __all__ = ["freeze"]
 
@@ -90,7 +89,7 @@ def with_values_of_model(given: dict[str, Any]) -> dict[str, Any]:
     Raises: UserError for a value that contradicts the model, and for a vocabulary: the model's is kept
     """
     init = given["init"]
-    base: RunConfig = RunDirectory.open(init).config()
+    base: RunConfig = config_of(init)
     for name in ("vocabulary", "vocab_size"):
         if name in given:
             flag = name.replace("_", "-")

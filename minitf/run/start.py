@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from minitf.config import RunConfig
+from minitf.config.run_config import parse_devices
 from minitf.data.vocabulary import sized
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
+from minitf.model.counting import training_bytes
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
 from minitf.run.texts import check_texts, find_texts, prepare_data
 from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
 from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
+from minitf.system.environment import available_bytes
 from minitf.system.process import Say, set_up_device
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
@@ -82,6 +85,7 @@ def assembled(
     stack: closes the log
     """
     config = replace(config, model=sized(config.model, data.vocabulary))
+    tell_memory(config, say)
     model = Transformer(config.model, seed=config.seed, dtype=config.dtype)
     if initial is not None:
         load_into(model, initial)
@@ -114,6 +118,21 @@ def assembled(
         process=process,
         gradients=gradients,
     )
+
+
+def tell_memory(config: RunConfig, say: Say) -> None:
+    """Say how much memory the training will take; a warning, and what helps, where less is available."""
+    processes = 1 if config.devices is None else parse_devices(config.devices)[1]
+    of_one = training_bytes(replace(config, vocab_size=config.model.vocab_size))
+    total, available = of_one * processes, None if config.on_gpu else available_bytes()
+    size = f"{total / 2**30:.1f} GiB" if total > 2**30 else f"{total / 2**20:.0f} MiB"
+    size += f" in {processes} processes" if processes > 1 else ""
+    say(f"memory: about {size}, in batches of {config.max_tokens_per_batch:,} tokens")
+    if available is not None and total > available:
+        say(
+            f"warning: {available / 2**30:.1f} GiB of memory are available; half of --max-tokens-per-batch and twice "
+            "--accumulate learn the same with less, and so does --checkpoint-activations"
+        )
 
 
 def restore(run: Run, say: Say) -> None:

@@ -86,10 +86,7 @@ class RunDirectory:
             text = f" (a text: --input {quote(str(path))})" if run.path.is_file() else ""
             raise UserError(f"{path} is not a directory{text}; give the directory of a training run, such as runs/tiny")
         if not has_config:
-            raise UserError(
-                f"{path} contains no run: {CONFIG_NAME} is missing; give the directory of a training run; minitf "
-                "import makes one of a model of another program"
-            )
+            raise UserError(f"{path} contains no run: {CONFIG_NAME} is missing; give the directory of a training run")
         if any((run.path / name).is_file() for name in WEIGHTS_OF_OTHERS):
             raise UserError(
                 f"{path} is a model of another program, not a run; make a run of it with: minitf import "

@@ -3,7 +3,8 @@
 Groups:
     minitf.commands   name of the command -> function(argv)
     minitf.corpora    public: module with find(name, folder, say), the texts of a public corpus (run/start.py)
-    minitf.formats    module with vocabulary_of(bytes, name) and part(class): imported models of other programs
+    minitf.formats    modules with is_foreign(path), read_foreign(path), vocabulary_of(bytes, name) and
+                      part(class): models of other programs
     minitf.reports    class that `minitf train` tells of its progress (app/train.py)
 """
 
@@ -17,10 +18,11 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from minitf.errors import UserError
@@ -49,6 +51,21 @@ def environment_facts() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         **compiled,
     }
+
+
+def available_bytes(cgroup: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> int | None:
+    """Memory that this process can take, within the limits of Linux's control groups (version 2); None if unknown."""
+    found = []
+    with suppress(OSError, StopIteration, ValueError):
+        line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
+        found.append(1024 * int(line.split()[1]))
+        group = Path(root, next(line[4:] for line in Path(cgroup).read_text().splitlines() if line.startswith("0::")))
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(root) and (folder / "memory.max").exists():
+                limit, used = ((folder / name).read_text().strip() for name in ("memory.max", "memory.current"))
+                if limit != "max":
+                    found.append(int(limit) - int(used))
+    return min(found, default=None)
 
 
 def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:

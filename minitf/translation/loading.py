@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
-from minitf.storage.run_directory import RunDirectory
+from minitf.storage.run_directory import CHECKPOINTS_NAME, CONFIG_NAME, RunDirectory
+from minitf.system.environment import load_or_none, registered
 
 __all__ = ["LearnedModel", "build_model", "load_learned", "with_precision"]
 
@@ -28,13 +30,29 @@ Weights = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """The configuration, vocabulary and weights of a run."""
+    """The configuration, vocabulary and weights of a run or of another program's model."""
 
     config: RunConfig
     vocabulary: AnyVocabulary
     weights: Weights
     origin: Path
-    """The checkpoint to name in errors."""
+    """The file or folder to name in errors."""
+
+
+def foreign_model(path: Path) -> Any | None:
+    """Read the model of another program: (configuration, vocabulary, weights); None if the path is none that an
+    installed addition knows. A folder with a configuration and checkpoints of ours is none."""
+    if (path / CONFIG_NAME).is_file() and Checkpoints(path / CHECKPOINTS_NAME).steps():
+        return None
+    formats = map(partial(load_or_none, "minitf.formats"), registered("minitf.formats"))
+    found = next((each for each in formats if each is not None and each.is_foreign(path)), None)
+    return None if found is None else found.read_foreign(path)
+
+
+def config_of(path: Path) -> RunConfig:
+    """Read the configuration of a run, or of another program's model.  Raises: UserError if there is neither"""
+    foreign = foreign_model(path)
+    return RunDirectory.open(path).config() if foreign is None else foreign.config
 
 
 def load_learned(
@@ -45,10 +63,20 @@ def load_learned(
     weights: str | None = None,
     warn: Callable[[str], object] = warnings.warn,
 ) -> LearnedModel:
-    """Load the weights and the vocabulary of a run.  Arguments: see `Translator.load`
+    """Load the weights and the vocabulary of a run, or of another program's model.  Arguments: see `Translator.load`
 
     Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
     """
+    foreign = foreign_model(path)
+    if foreign is not None:
+        for name, value, of_one in (
+            ("average", average, 1),
+            ("checkpoint", checkpoint, None),
+            ("weights", weights, "average"),
+        ):
+            if value not in (None, of_one):
+                raise UserError(f"{name}={value} selects checkpoints, but {path} is a single model; omit it")
+        return LearnedModel(foreign.config, foreign.vocabulary, foreign.weights, path)
     run = RunDirectory.open(path)
     config = run.config(warn)
     vocabulary = load_vocabulary(run.vocabulary_path)

@@ -90,6 +90,7 @@ class Translator(LineTranslator):
     ) -> Translator:
         """Load the translator of a run, which may still be training, with the run's settings of the search.
 
+        run_directory: a run, or a model of Marian, Hugging Face, fairseq or CTranslate2, which is converted in memory
         average: use the mean of this many last checkpoints; default: the run's number, or as many as there are
         checkpoint: use the one checkpoint of this step instead
         weights: "average"; "best", of the best validation; "moving-average", of the last one; default: the run's

@@ -1,8 +1,8 @@
-"""A model of OPUS-MT's size with random weights, in the formats of Hugging Face and CTranslate2, and imported.
+"""A model of OPUS-MT's size with random weights, in the formats of Hugging Face and CTranslate2.
 
     python studies/benchmarks/foreign_model.py FOLDER
 
-Writes FOLDER/huggingface, FOLDER/ctranslate2 and FOLDER/run: 6 + 6 layers of width 512, 58,000 pieces, one matrix for all
+Writes FOLDER/huggingface and FOLDER/ctranslate2: 6 + 6 layers of width 512, 58,000 pieces, one matrix for all
 embeddings, SiLU, and the decoder's start from a zero vector, as Marian trains them.
 """
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an installation
 
-from additions.interchange.conversion import import_run
 from additions.interchange.formats import write_foreign
 from additions.interchange.outgoing import LearnedModel
 from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
@@ -30,7 +29,7 @@ OF_MARIAN = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where to write all")
+    parser.add_argument("folder", type=Path, help="where to write both")
     folder = parser.parse_args().folder
     sizes = dict(zip(FIELDS, CONFIGS["opus-mt"], strict=True))
     words = [f"w{index}" for index in range(int(sizes["vocab_size"]) - 4)]
@@ -41,7 +40,6 @@ def main() -> None:
     learned = LearnedModel(RunConfig(model=config), VocabularyPair(vocabulary, vocabulary), weights)
     for name in ("huggingface", "ctranslate2"):
         write_foreign(learned, folder / name, name)
-    import_run(str(folder / "ctranslate2"), folder / "run", None)
 
 
 if __name__ == "__main__":

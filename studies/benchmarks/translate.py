@@ -81,7 +81,7 @@ def compare_opus_mt(args: argparse.Namespace) -> None:
         subprocess.run([sys.executable, str(HERE / "foreign_model.py"), str(folder)], check=True)
         for beam in (4, 1):
             size = ["--beam", str(beam), *work]
-            found = ours("translate_ours.py", "decode", "--model", str(folder / "run"), *size)
+            found = ours("translate_ours.py", "decode", "--model", str(folder / "ctranslate2"), *size)
             for name, python, script, written in (
                 ("PyTorch, transformers", args.torch, "transformers_decode.py", "huggingface"),
                 ("CTranslate2, float32", args.ctranslate2, "ctranslate2_decode.py", "ctranslate2"),

@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--new-tokens", type=int, default=30, help="decode: output tokens of a sentence")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--precision", choices=["float32", "bf16", "int8"], default="float32")
-    parser.add_argument("--model", type=Path, help="decode: a run instead of random weights")
+    parser.add_argument("--model", type=Path, help="decode: a model of another program instead of random weights")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--input", type=Path)
     parser.add_argument("--output", type=Path)
@@ -109,7 +109,7 @@ def decode(args: argparse.Namespace) -> Callable[[], None]:
 
 
 def load_times(folder: Path) -> dict[str, float]:
-    """Seconds to load a run, and to read its bytes: the least of several, from the file cache."""
+    """Seconds to load a model of another program, and to read its bytes: the least of several, from the file cache."""
 
     def least(work: Callable[[], object]) -> float:
         seconds = []
@@ -120,7 +120,7 @@ def load_times(folder: Path) -> dict[str, float]:
         return round(min(seconds), 4)
 
     def read() -> None:
-        for path in filter(Path.is_file, folder.rglob("*")):
+        for path in folder.iterdir():
             path.read_bytes()
 
     return {"read_seconds": least(read), "load_seconds": least(lambda: Translator.load(folder))}

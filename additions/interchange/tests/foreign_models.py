@@ -7,15 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from additions.interchange.formats import read_foreign
 from additions.interchange.outgoing import LearnedModel
 from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPair
 from minitf.config import RunConfig, TransformerConfig
 from minitf.data.vocabulary import sized
-from minitf.decoding.lines import search_of
 from minitf.model.transformer import Transformer
-from minitf.translation import loading
-from minitf.translation.translator import Translator
 
 SMALL: dict[str, Any] = {"layers": 1, "encoder_layers": 2, "d_model": 16, "heads": 4, "d_ff": 24}
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -72,16 +68,6 @@ def write_run(learned: LearnedModel, folder: Path) -> Path:
         learned.vocabulary.save(folder / "vocabulary.json")
         Checkpoints(run.checkpoints_path, keep=1).save(0, with_prefix("model.", learned.weights), {})
     return folder
-
-
-def translator_of(model: Path) -> Translator:
-    """A translator of a model of another program, without the import of a run."""
-    learned = loading.LearnedModel(*read_foreign(model), model)
-    config = learned.config
-    vocabulary, search = learned.vocabulary, search_of(config)
-    transformer = loading.build_model(learned, config.dtype)
-    settings: Any = {"max_source_length": config.max_length - 1, "warn": lambda message: None}
-    return Translator(transformer, vocabulary, search=search, **settings)
 
 
 def assert_scores_of_ctranslate2(translator: Any, learned: Any, count: int, hidden: tuple[int, ...] = ()) -> None:

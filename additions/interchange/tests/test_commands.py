@@ -8,7 +8,7 @@ import safetensors.numpy
 
 from additions.interchange.commands import FORMATS, export_model, import_model
 from additions.interchange.formats import WRITERS, write_foreign
-from additions.interchange.tests.foreign_models import learned_model, translator_of, write_run
+from additions.interchange.tests.foreign_models import learned_model, write_run
 from additions.pages.commands import report as report
 from minitf.app.train import main as train
 from minitf.errors import UserError
@@ -25,7 +25,7 @@ def test_run_translates_as_the_model_does(tmp_path, capsys):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "marian")
     import_model([str(tmp_path / "model"), str(tmp_path / "run")])
     assert "translate with: minitf translate" in capsys.readouterr().err
-    first, second = translator_of(tmp_path / "model"), Translator.load(tmp_path / "run", warn=lambda message: None)
+    first, second = (Translator.load(tmp_path / name, warn=lambda message: None) for name in ("model", "run"))
     lines = ["the cat sat", "on my mat"]
     settings = {"beam": 3, "max_length": 9}
     assert first.translate_nbest(lines, **settings) == second.translate_nbest(lines, **settings)
@@ -106,7 +106,7 @@ def test_formats_are_those_that_are_written():
 def test_trained_run_translates_the_same_from_its_export(name, tiny_run, tmp_path, capsys):
     export_model([str(tiny_run), str(tmp_path / "out"), "--format", name])
     assert f"written for {name}" in capsys.readouterr().err
-    first, second = Translator.load(tiny_run, warn=lambda message: None), translator_of(tmp_path / "out")
+    first, second = (Translator.load(each, warn=lambda message: None) for each in (tiny_run, tmp_path / "out"))
     lines = ["the cat sat on the mat.", "ein Haus"]
     pieces = [second.vocabulary.source.pieces(row) for row in second.vocabulary.source.encode(lines)]
     assert pieces == [first.vocabulary.pieces(row) for row in first.vocabulary.encode(lines)]

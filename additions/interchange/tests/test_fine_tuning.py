@@ -23,26 +23,17 @@ FLAGS = [
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["ctranslate2", "marian", "huggingface"])
 def test_a_model_of_another_program_is_fine_tuned_as_it_is(name, tmp_path, capfd):
+    """Without an import: the folder is what `--init` names."""
     fields = {"decoder_start": "zero", "masked_tokens": (0, 2), "output_bias": True, "positions": "sinusoidal-halves"}
     write_foreign(learned_model(**fields), tmp_path / "model", name)
-    import_model([str(tmp_path / "model"), str(tmp_path / "initial")])
     for side, line in (("source", "the cat sat on my mat"), ("target", "die Katze saß auf der Matte")):
         (tmp_path / side).write_text(f"{line}\n" * 40)
     texts = ["--train", str(tmp_path / "source"), str(tmp_path / "target")]
-    words = [
-        "--init",
-        str(tmp_path / "initial"),
-        *texts,
-        *FLAGS,
-        "--max-steps",
-        "10",
-        "--output",
-        str(tmp_path / "run"),
-    ]
+    words = ["--init", str(tmp_path / "model"), *texts, *FLAGS, "--max-steps", "10", "--output", str(tmp_path / "run")]
     assert call(words) == 0
-    assert f"initial weights: {tmp_path / 'initial'}" in capfd.readouterr().err
+    assert f"initial weights: {tmp_path / 'model'}" in capfd.readouterr().err
     pair = ("the cat sat on my mat", "die Katze saß auf der Matte")
-    before, after = (Translator.load(tmp_path / each).score([pair])[0].score for each in ("initial", "run"))
+    before, after = (Translator.load(tmp_path / each).score([pair])[0].score for each in ("model", "run"))
     assert after > before + 1
 
 

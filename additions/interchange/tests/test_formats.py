@@ -9,7 +9,8 @@ import pytest
 from additions.decoding.attention import attention_weights
 from additions.interchange.formats import WRITERS, is_foreign, read_foreign, write_foreign
 from additions.interchange.stored_arrays import ModelFileError
-from additions.interchange.tests.foreign_models import SOURCE, TARGET, learned_model, logits_of, translator_of
+from additions.interchange.tests.foreign_models import SOURCE, TARGET, learned_model, logits_of
+from minitf import Translator
 from minitf.config.model import BOS
 from minitf.errors import UserError
 
@@ -108,11 +109,11 @@ def test_positions_are_an_option_of_marian_alone(tmp_path):
         read_foreign(tmp_path / "model", "sinusoidal-halves")
 
 
-def test_lines_of_a_foreign_model_are_translated_alone_as_together(tmp_path):
+def test_translator_takes_a_foreign_folder_as_it_is(tmp_path):
     write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
     lines = ["the cat", "my mat sat on the cat", ""]
     settings = {"beam": 2, "max_length": 8}
-    translator = translator_of(tmp_path / "model")
+    translator = Translator.load(tmp_path / "model", warn=lambda message: None)
     together = translator.translate(lines, **settings)
     assert together == [translator.translate([line], **settings)[0] for line in lines]
     assert together[2] == "" != together[0]
@@ -122,12 +123,21 @@ def test_lines_of_a_foreign_model_are_translated_alone_as_together(tmp_path):
 def test_weights_stay_where_they_are_read_to(name, tmp_path):
     """No matrix is copied: all are views of one block."""
     write_foreign(learned_model(**OPUS, **{"d_model": 64, "d_ff": 128}), tmp_path / "model", name)
-    translator = translator_of(tmp_path / "model")
+    translator = Translator.load(tmp_path / "model")
     parameters = translator.model.named_parameters()
     matrices = [each.data for each in parameters.values() if each.data.nbytes >= 2**14]
     assert len(matrices) == 3 * 4 + 4 + 3 * 2
     assert all(each.base is matrices[0].base for each in matrices)
     assert all((each.T if name == "marian" else each).flags.c_contiguous for each in matrices)
+
+
+@pytest.mark.parametrize("choice", [{"average": 2}, {"checkpoint": 100}, {"weights": "best"}])
+def test_foreign_models_have_no_checkpoints_to_choose_from(choice, tmp_path):
+    write_foreign(learned_model(**OPUS), tmp_path / "model", "ctranslate2")
+    (name,) = choice
+    with pytest.raises(UserError, match=f"{name}=.* selects checkpoints"):
+        Translator.load(tmp_path / "model", **choice)
+    assert Translator.load(tmp_path / "model", average=1)
 
 
 # ---- A trained model ---------------------------------------------------------------------------------------------
@@ -150,7 +160,7 @@ def test_trained_transliteration_has_its_published_scores(positions, tmp_path):
         config, vocabulary, weights = read_foreign(folder)
         write_foreign(type(learned_model())(config, vocabulary, weights), tmp_path / "again", "ctranslate2")
         folder = tmp_path / "again"
-    translator = translator_of(folder)
+    translator = Translator.load(folder)
     found = translator.score(list(EXPECTED))
     for each, expected in zip(found, EXPECTED.values(), strict=True):
         np.testing.assert_allclose(each.token_log_probabilities, expected, atol=1e-5)
@@ -162,7 +172,7 @@ def test_trained_transliteration_has_its_published_scores(positions, tmp_path):
 
 @pretrained
 def test_trained_transliteration_attends_to_the_letters_in_order():
-    translator = translator_of(trained())
+    translator = Translator.load(trained())
     ((best,),) = translator.translate_nbest(["آتزمون"], n_best=1)
     ((source, target),) = best.parts
     assert best.text == "atzmon"

@@ -17,9 +17,10 @@ from additions.interchange.formats import is_foreign, read_foreign, write_foreig
 from additions.interchange.huggingface import downloaded, read_huggingface
 from additions.interchange.outgoing import LearnedModel
 from additions.interchange.stored_arrays import ModelFileError
-from additions.interchange.tests.foreign_models import learned_model, translator_of, write_run
+from additions.interchange.tests.foreign_models import learned_model, write_run
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
+from minitf.translation.translator import Translator
 
 MODELS = {
     "tied": {},
@@ -146,7 +147,7 @@ def test_large_vocabularies(transformers, torch, tmp_path):
 def test_greedy_translations_are_those_of_hugging_face(transformers, torch, name, tmp_path):
     """200 sentences, alone there and in batches here, up to the length at which both are cut."""
     model = make(transformers, torch, tmp_path, **MODELS[name])
-    translator = translator_of(tmp_path)
+    translator = Translator.load(tmp_path, warn=lambda message: None)
     lines = sentences(200, 9)
     found = translator.translate_nbest(lines, beam=1, n_best=1, max_length=20)
     ids = json.loads((tmp_path / "vocab.json").read_text())

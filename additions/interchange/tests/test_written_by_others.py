@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from additions.interchange.commands import import_model, pack
+from additions.interchange.commands import pack
 from additions.interchange.formats import read_foreign, write_foreign
-from additions.interchange.tests.foreign_models import learned_model, translator_of
+from additions.interchange.tests.foreign_models import learned_model
 from additions.pages.commands import attention, report
+from minitf import Translator
 from minitf.app.translate import main as translate
 from minitf.decoding.search import length_penalty
 from minitf.errors import UserError
@@ -25,7 +26,7 @@ EXPECTED = json.loads((FILES / "expected.json").read_text())
 @pytest.mark.parametrize("kind", EXPECTED["log-probabilities"])
 def test_log_probabilities_of_tied_models_are_those_of_ctranslate2(kind):
     """The scale of tied embeddings is stored under one of their names, and float16 rounds the table of positions."""
-    translator = translator_of(FILES / f"ctranslate2-{kind}")
+    translator = Translator.load(FILES / f"ctranslate2-{kind}")
     pairs = [(" ".join(source), " ".join(target)) for source, target in EXPECTED["pairs"]]
     for found, expected in zip(translator.score(pairs), EXPECTED["log-probabilities"][kind], strict=True):
         np.testing.assert_allclose(found.token_log_probabilities, expected, atol=1e-5)
@@ -45,7 +46,7 @@ def test_length_penalty_of_hugging_face_is_a_power_of_the_length_with_the_end_to
 
 @pytest.mark.parametrize("found", EXPECTED["searches"]["ctranslate2"])
 def test_search_of_ctranslate2_finds_the_same_translations_and_scores_or_stops_before_a_better_one(found):
-    translator = translator_of(FILES / "ctranslate2-float16")
+    translator = Translator.load(FILES / "ctranslate2-float16")
     settings = {"beam": 4, "n_best": 2, "alpha": found["penalty"], "beta": 0.0}
     (best,) = translator.translate_nbest([" ".join(found["source"])], **settings)
     for ours, text, score in zip(best, found["translations"], found["scores"], strict=True):
@@ -106,23 +107,21 @@ def test_export_to_hugging_face_says_what_programs_behind_it_would_get_wrong(fie
 
 
 @pytest.mark.parametrize("name", ["huggingface", "ctranslate2-int8"])
-def test_commands_take_the_imported_run(name, tmp_path, capfd):
-    """Translating, scoring, attention, packing; what needs a log says what to do."""
-    run, source, target = str(tmp_path / "run"), tmp_path / "source", tmp_path / "target"
+def test_commands_take_the_folder_as_they_take_a_run(name, tmp_path, capfd):
+    """Translating, scoring, attention, packing; what needs a run says what to do."""
+    model, source, target = str(FILES / name), tmp_path / "source", tmp_path / "target"
     source.write_text("a ba cab\nabba\n")
     target.write_text("ca\n▁ca\n")
     packed = str(tmp_path / "packed")
-    import_model([str(FILES / name), run])
-    pack([run, "--output", packed])
+    pack([model, "--output", packed])
     capfd.readouterr()
     outputs = []
-    for each in (run, packed):
-        translate([each, "--input", str(source), "--nbest", "2"])
-        translate([each, "--input", str(source), "--score", str(target)])
+    for run in (model, packed):
+        translate([run, "--input", str(source), "--nbest", "2"])
+        translate([run, "--input", str(source), "--score", str(target)])
         outputs.append(capfd.readouterr().out)
     assert outputs[0] == outputs[1]
-    attention([run, "--input", str(source), "--output", str(tmp_path / "attention.html")])
-    pack([run, "--output", str(tmp_path / "small"), "--precision", "int8"])
-    for command in (translate, report):
-        with pytest.raises(UserError, match="is a model of another program, not a run; make a run of it with: minitf"):
-            command([str(FILES / name)])
+    attention([model, "--input", str(source), "--output", str(tmp_path / "attention.html")])
+    pack([model, "--output", str(tmp_path / "small"), "--precision", "int8"])
+    with pytest.raises(UserError, match="is a model of another program, not a run; make a run of it with: minitf"):
+        report([model])

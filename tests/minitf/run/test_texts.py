@@ -3,11 +3,14 @@
 import gzip
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from minitf.config import PRESETS
 from minitf.data.vocabulary import load_vocabulary
 from minitf.run import texts as run_texts
+from minitf.run.start import tell_memory
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
 pytestmark = pytest.mark.heavy
@@ -101,3 +104,13 @@ def test_a_small_text_has_the_vocabulary_that_its_words_allow(ground, tmp_path, 
     assert call([*text, *flags, "--max-steps", "1", "--output", str(run)]) == 0
     said = re.search(r"the words of the training text allow ([\d,]+) subwords", capsys.readouterr().err)
     assert len(load_vocabulary(run / "vocabulary.model")) == int(said[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("available", [1, 2**50, None])
+def test_memory_is_told_before_it_is_taken(monkeypatch, available):
+    said = []
+    monkeypatch.setattr("minitf.run.start.available_bytes", lambda: available)
+    base = PRESETS["base"]
+    tell_memory(replace(base, model=replace(base.model, vocab_size=37_000)), said.append)
+    assert said[0] == "memory: about 7.1 GiB, in batches of 25,000 tokens"
+    assert ["--checkpoint-activations" in text for text in said[1:]] == [True] * (available == 1)

@@ -7,6 +7,7 @@ from minitf.errors import UserError
 from minitf.system.environment import (
     announced_rank,
     announced_size,
+    available_bytes,
     changes,
     environment_facts,
     is_single_process,
@@ -60,3 +61,14 @@ def test_rank_zero_output(monkeypatch, capsys):
     with rank_zero_output():
         print("help")
     assert capsys.readouterr().out == ""
+
+
+def test_available_memory_is_within_the_limits_of_the_control_groups(tmp_path):
+    whole = available_bytes("/nowhere")
+    assert whole > 2**20
+    (tmp_path / "self").write_text("0::/outer/inner\n")
+    (tmp_path / "root" / "outer" / "inner").mkdir(parents=True)
+    for folder, limit in (("outer", "1000000\n"), ("outer/inner", "max\n")):
+        (tmp_path / "root" / folder / "memory.max").write_text(limit)
+        (tmp_path / "root" / folder / "memory.current").write_text("600000\n")
+    assert available_bytes(str(tmp_path / "self"), str(tmp_path / "root")) == 400_000
