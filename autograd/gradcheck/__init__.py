@@ -72,20 +72,21 @@ def gradcheck(
         layout; other inputs (integer arrays, other Tensors, Python values) are passed on unchanged.  func may also read
         the Tensors in other ways, as a model reads its parameters.  PyTorch tensors in float64 are taken as arrays; if
         some of them require a gradient, these alone are checked.
-    atol, rtol: by default 1e-9 and 1e-8, besides what is known of the error of the numerical derivatives
+    atol, rtol: by default 1e-9 for complex steps, and 1e-7 and 1e-6 for central differences, which `gradcheck` takes
+        where func does not compute with complex numbers.
     fast: True to compare one randomly weighted sum of the outputs along one random direction per input, which takes a
         few evaluations per input of any size, instead of each output by each element.
     order: 2 to check the second derivatives, too: `grad(..., create_graph=True)` as a function of the inputs and of the
         incoming gradients.
     precision: "float32" for a function that computes in float32: its inputs are rounded to it, and steps and tolerances
         are those that the measured rounding of its values allows.
-    options: `Options`, which of the checks below are added or omitted.
+    options: `Options`, how the numerical derivatives are computed, and which of the checks below are added or omitted.
 
     Also checked: the backward pass is linear in the incoming gradient, gives the same result when repeated, when each
     input is frozen in turn, and when a graph of another point is alive; it stays in float64 and changes neither inputs,
     outputs nor the incoming gradient; it is right for other memory layouts, at other points, for inputs of
     other shapes, repeated indices and one array in place of two, and in float32, as far as func takes these; func
-    gives the same values under no_grad(), and is differentiable at `inputs`.
+    gives the same values under no_grad(); and, unless the mode is "complex", it is differentiable at `inputs`.
 
     Returns: True
 
@@ -93,7 +94,8 @@ def gradcheck(
         numerical derivatives that rounding in func hides
 
     Raises: GradcheckError for a wrong gradient, its subclass NondifferentiableError at a kink, a jump or the edge of a
-        domain; TypeError or ValueError for what cannot be checked: float32 inputs, no input that requires a gradient.
+        domain; TypeError or ValueError for what cannot be checked: float32 inputs, no input that requires a gradient,
+        a func unsuitable for Options(mode="complex").
     """
     from autograd.gradcheck.compare import gradient_error
 

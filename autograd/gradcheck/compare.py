@@ -26,12 +26,17 @@ from autograd.gradcheck.variations import (
 )
 
 TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
+MODES = ("auto", "central", "complex")
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `gradcheck`: the checks to add or omit.
+    """Options of `gradcheck`: the numerical derivatives, and the checks to add or omit.
 
+    mode: "complex", Im f(x + ih) / h, with h=1e-20 and atol=rtol=1e-12: exact up to rounding, for functions that
+        accept complex numbers; "central", (f(x + t) - f(x - t)) / 2t, with a step t that fits the function, atol=1e-7,
+        rtol=1e-6 and the known error of the difference; "auto", complex steps with atol=rtol=1e-9 where they work, and
+        central differences otherwise, with the reason in the error message and in the output of `verbose`.
     seed: seed of the random weights and directions, which are never all 1, because a softmax without gradient would
         pass.
     elsewhere: False to call func only at the inputs.  By default, the gradients are also compared with differences at
@@ -45,13 +50,22 @@ class Options:
         of the value, 1e-5 of the largest value, and ten times the change caused by moving the inputs by a few
         roundings.  None: only if func accepts float32 arrays and computes the same values with them; omitted by
         elsewhere=False.
+    verbose: True to print the kind of numerical derivatives and the largest error.
+
+    Raises: ValueError for an unknown mode
     """
 
+    mode: str = "auto"
     seed: int = 0
     elsewhere: bool = True
     layouts: bool = True
     shapes: bool = True
     float32: bool | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode={self.mode!r} is not one of {', '.join(map(repr, MODES))}")
 
 
 def gradient_error(
@@ -79,7 +93,7 @@ def gradient_error(
         function.warn_of_others(function.call())
         check_zero(function, right)
         measure_rounding(function, weights, right)
-        reference = Reference(function, atol, rtol)
+        reference = Reference(function, options.mode, atol, rtol)
         comparison = Comparison(function, reference, weights, right, rng)
         error = comparison.along_directions() if fast else comparison.everywhere()
         check_multiples(function, weights, right)
@@ -93,4 +107,6 @@ def gradient_error(
             check_elsewhere(function, weights, rng, allowed, options.shapes, [both] * TWO_GRAPHS)
         if options.float32 or (options.float32 is None and options.elsewhere and not function.narrow):
             check_float32(function, weights, rng, usual, required=bool(options.float32))
+    if options.verbose:
+        print(f"gradients right: compared with {reference}, largest error {error:.0e}")
     return error

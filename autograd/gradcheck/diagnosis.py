@@ -11,6 +11,7 @@ import numpy as np
 from autograd.gradcheck.evidence import Array, Evidence, Guess, Shape, listed, ratio_of, subsets
 from autograd.gradcheck.factors import (
     NICE,
+    by_logarithm,
     constant_factor,
     factor_beside_decay,
     factor_of_values,
@@ -232,6 +233,46 @@ def axes_exchanged(e: Evidence) -> Iterator[Guess]:
                 )
 
 
+def flipped_kernel(e: Evidence) -> Iterator[Guess]:
+    """Each output depends on a window of the input, with the right values in reverse order within the window.
+
+    Windows that the edge of the input cuts are left out: what stands there depends on the padding.
+    """
+    _, n = e.both
+    axes_of_input = [axis for axis in range(len(e.output_shape), n.ndim) if n.shape[axis] > 2]
+    for axes in subsets(axes_of_input, 3):
+        ends = tuple(range(-len(axes), 0))
+        right, found, off = (
+            np.moveaxis(j.reshape(n.shape), axes, ends).reshape(-1, *[n.shape[axis] for axis in axes])
+            for j in (e.numerical, e.analytic, e.off)
+        )
+        windows = [_window(row) for row in ~e.zero(right)]
+        sizes = [tuple([part.stop - part.start for part in window]) for window in windows]
+        largest = tuple(map(max, zip(*sizes, strict=True)))
+        whole = [k for k, size in enumerate(sizes) if size == largest]
+        moves = len({tuple([part.start for part in windows[k]]) for k in whole}) > 1
+        if not moves or min(largest) < 2 or abs(off[whole]).max() < 0.1 * abs(off).max():
+            continue
+        model = np.zeros_like(right)
+        for k in whole:
+            model[k][windows[k]] = np.flip(right[k][windows[k]])
+        if abs(found - model)[whole].max() <= 1e-3 * abs(off).max():
+            yield Guess(
+                f"the kernel of a convolution is flipped along {' and '.join(map(e.where, axes))}: the values are "
+                "right but in reverse order within each window; for y[t] = Σₖ w[k] · x[t + k], the gradient by x[s] is "
+                "Σₖ w[k] · g[s - k], which passes the kernel in the opposite direction"
+            )
+
+
+def _window(mask: Array) -> tuple[slice, ...]:
+    """Return the smallest box that holds all that is True; empty slices if nothing is."""
+    ranges = []
+    for axis in range(mask.ndim):
+        places = np.flatnonzero(mask.any(axis=tuple([k for k in range(mask.ndim) if k != axis])))
+        ranges.append(slice(places[0], places[-1] + 1) if len(places) else slice(0, 0))
+    return tuple(ranges)
+
+
 def not_summed(e: Evidence) -> Iterator[Guess]:
     """The gradient along a broadcast axis of the output is that of one index, not the sum over all."""
     a, n = e.both
@@ -249,6 +290,11 @@ def not_summed(e: Evidence) -> Iterator[Guess]:
 def moved(e: Evidence) -> Iterator[Guess]:
     """The right values stand in reverse order, moved along an axis, or in any other order."""
     _, n = e.both
+    for axes in combinations(range(len(e.output_shape), n.ndim), 2):
+        where = " and ".join(map(e.where, axes))
+        if all(n.shape[axis] > 1 for axis in axes):
+            text = f"the values are right but in reverse order along {where}: is the kernel of a convolution flipped?"
+            yield Guess(text, np.flip(n, axes))
     for axis, size in enumerate(n.shape):
         if size > 1:
             yield Guess(f"the values are right but in reverse order along {e.where(axis)}", np.flip(n, axis))
@@ -346,10 +392,12 @@ def _rank(off: Array) -> int:
 
 PATTERNS: tuple[Callable[[Evidence], Iterator[Guess]], ...] = (  # the most specific first
     constant_factor,
+    flipped_kernel,
     axes_exchanged,
     not_summed,
     of_something_else,
     masks,
+    by_logarithm,
     factor_beside_decay,
     normalisation,
     zeros,

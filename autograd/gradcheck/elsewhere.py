@@ -122,7 +122,7 @@ class Elsewhere:
         function, (i, place, analytic, numerical) = self.function, found
         cause = ""
         if len(self.weights) * function.points[i].size <= SMALL:
-            comparison = Comparison(function, Reference(function), self.weights, self.gradients, rng)
+            comparison = Comparison(function, Reference(function, "central"), self.weights, self.gradients, rng)
             try:
                 jacobian = function.jacobian()[i]
                 cause = comparison.cause(i, jacobian, comparison.numerical(i, jacobian))

@@ -97,7 +97,7 @@ def ratio_of(a: Array, n: Array) -> float:
     return float((a * n).sum() / (n * n).sum()) if n.any() else 0.0
 
 
-def listed(mask: Array) -> str:
+def listed(mask: Array, most: int = 8) -> str:
     """Return the indices at which a mask is True, in words."""
     places = np.flatnonzero(mask).tolist()
-    return ", ".join(map(str, places[:8])) + (", …" if len(places) > 8 else "")
+    return ", ".join(map(str, places[:most])) + (", …" if len(places) > most else "")

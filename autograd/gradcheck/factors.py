@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from autograd.gradcheck.evidence import Array, Evidence, Guess, ratio_of
+from autograd.gradcheck.evidence import Array, Evidence, Guess, listed, ratio_of
 
 NICE = (1, 2, 1 / 2, 3, 1 / 3, 4, 1 / 4, -1, -2, -1 / 2)  # factors beside a function of the values
 MANY = 80  # functions of inputs and output of which pairs are not tried
@@ -207,6 +207,23 @@ def _simple(e: Evidence, name: str, values: Array) -> Iterator[tuple[str, Array]
 
 
 # ---- Parameters of a likelihood or a loss ----
+
+
+def by_logarithm(e: Evidence) -> Iterator[Guess]:
+    """Some derivatives are those by log x, or those by x in place of log x."""
+    off = np.atleast_1d(~e.zero(e.off).all(axis=0))
+    if e.at is None or (len(e.analytic) > 1 and off.all()):
+        return
+    x = e.at.reshape(-1)
+    with np.errstate(all="ignore"):
+        for factor, how in ((x, "logarithm"), (1 / x, "exponential")):
+            model = np.where(off, e.numerical * factor, e.numerical)
+            if np.isfinite(model).all() and (abs(factor[off] - 1) > 1e-3).all():
+                yield Guess(
+                    f"the derivative by element {listed(off, 5)} is one by the {how} of this element: a parameter that "
+                    "is transformed?",
+                    model,
+                )
 
 
 def factor_beside_decay(e: Evidence) -> Iterator[Guess]:

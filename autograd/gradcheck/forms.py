@@ -20,7 +20,7 @@ from autograd.gradcheck.numerical import UNRELIABLE, Estimate, slope
 Array = np.ndarray
 Function = Callable[..., Any]
 
-HERE = Options(elsewhere=False, layouts=False, float32=False)  # at the points that are given, alone
+HERE = Options(mode="central", elsewhere=False, layouts=False, float32=False)  # at the points that are given, alone
 SHOWN = 40  # points of an element-wise function that a likely cause is looked for in
 TANGENT_NAMES = {"v", "dx", "t", "tangent", "tangents", "direction", "u", "x_dot", "xdot", "dot"}
 

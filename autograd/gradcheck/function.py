@@ -50,6 +50,17 @@ class NondifferentiableError(GradcheckError):
     """The function has a kink, a jump or the edge of its domain at this point."""
 
 
+class NotAnalyticError(ValueError):
+    """Complex steps do not suit a function, for a reason."""
+
+    def __init__(self, reason: str):
+        super().__init__(
+            f"mode='complex' does not suit this function: {reason}; use mode='central' (|x| and what is built on it is "
+            "not analytic, and an op may not be written for complex numbers)"
+        )
+        self.reason = reason
+
+
 class CheckedFunction:
     """`func` near `inputs`, as a function from vectors to vectors.
 
@@ -225,6 +236,24 @@ class CheckedFunction:
         with no_grad():
             return self.vector(self.call(points))
 
+    def evaluate_complex(self, points: Sequence[Array]) -> Array:
+        """Return the output vector at complex `points`.  Shapes: -> [M]
+
+        Raises: NotAnalyticError if the function stops, or an op drops imaginary parts
+        """
+        ops = _OpAtWork()
+        try:
+            with warnings.catch_warnings(), observers.observe(ops):
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                values = self.evaluate(points)
+        except NotAnalyticError:
+            raise
+        except Exception as error:  # a function of real numbers may stop in any way
+            raise NotAnalyticError(f"{ops.op or 'it'} stops with {type(error).__name__}: {error}") from error
+        if not np.iscomplexobj(values):
+            raise NotAnalyticError("its outputs for complex inputs are real")
+        return values
+
     # ---- Backward ----
 
     def split(self, vector: Array) -> list[Array]:
@@ -332,9 +361,15 @@ class _OpAtWork(observers.Observer):
     """The op whose forward or backward pass ran last, which explains an error."""
 
     op: engine.Op | None = None
+    complex_input = False
 
     def before_forward(self, op: engine.Op, arrays: Sequence[Any]) -> None:
         self.op = op
+        self.complex_input = any(getattr(getattr(a, "dtype", None), "kind", "") == "c" for a in arrays)
+
+    def after_forward(self, op: engine.Op, outputs: Sequence[Any]) -> None:
+        if self.complex_input and any(y.dtype.kind == "f" for y in outputs):
+            raise NotAnalyticError(f"{op} turns complex numbers into real ones")
 
     def before_backward(self, op: engine.Op, g_outputs: Sequence[Any]) -> None:
         self.op = op

@@ -11,7 +11,7 @@ from autograd.gradcheck.diagnosis import likely_cause
 from autograd.gradcheck.evidence import Evidence
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning
 from autograd.gradcheck.line import Line, narrow_down, size_of
-from autograd.gradcheck.numerical import Estimate, Reference, quick_slope, slope
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Reference, quick_slope, slope
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -40,8 +40,9 @@ class Comparison:
     def _estimate(self, i: int, lines: Sequence[Line], analytic: Array) -> Estimate:
         """Return the numerical derivatives; warn if right ones are not verified, as the reference may be wrong, too."""
         estimate = self.reference.derivatives(lines, analytic)
-        if not estimate.wrong(analytic).any() and not estimate.known.all():
-            place = int(np.argmax(~estimate.known)) % analytic.shape[1]
+        known = estimate.error <= np.maximum(UNRELIABLE * size_of(estimate.values), estimate.atol)
+        if not estimate.wrong(analytic).any() and not known.all():
+            place = int(np.argmax(~known)) % analytic.shape[1]
             warnings.warn(
                 f"the reference derivative is not reliable here: by {self.function.input_name(i, place)} it is only "
                 f"known to ±{float(estimate.error.max()):.0e}, because of rounding in the function; the gradient "
@@ -161,6 +162,7 @@ class Comparison:
             f"  numerical  {numerical[row, column]:.10g}"
             + (f", to ±{error:.0e}" if error > abs(numerical[row, column]) / 1000 else "")
             + f"\nlikely cause: {cause or 'no known mistake fits these numbers' + _ratios(analytic, numerical)}"
+            + (f"\n(numerical: {self.reference})" if self.reference.reason else "")
             + about_rounding(function)
         )
 

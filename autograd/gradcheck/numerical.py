@@ -1,4 +1,4 @@
-"""Numerical derivatives: central differences with a step that fits the function.
+"""Numerical derivatives: central differences with a step that fits the function, complex steps, and the choice.
 
 Every derivative is one along a `Line` through a point.
 """
@@ -6,13 +6,15 @@ Every derivative is one along a `Line` through a point.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from autograd.gradcheck.function import CheckedFunction, NondifferentiableError
+from autograd.gradcheck.function import CheckedFunction, NondifferentiableError, NotAnalyticError, copy_with_layout
 from autograd.gradcheck.line import DROWNED, Line, measured_noise, narrow_down, size_of
 
 Array = np.ndarray
@@ -145,22 +147,12 @@ def _find_kinks(found: Slope, began: Array, bends: list[tuple[Array, ...]], ends
 
 @dataclass(frozen=True)
 class Estimate:
-    """Numerical derivatives [K, n], a bound on their own error, and the tolerances of a comparison with them.
-
-    close: an error that says enough about a derivative of 0
-    """
+    """Numerical derivatives [K, n], a bound on their own error, and the tolerances of a comparison with them."""
 
     values: Array
     error: Array
     atol: Array | float
     rtol: float
-    close: Array | float = 0.0
-
-    @property
-    def known(self) -> Array:
-        """Mask of the derivatives that are known well enough to prove a gradient."""
-        close = np.maximum(self.atol, self.close)
-        return self.error <= np.maximum(close, UNRELIABLE * size_of(self.values))
 
     def wrong(self, analytic: Array) -> Array:
         """Mask of the elements that differ by more than the tolerance; NaN differs."""
@@ -168,20 +160,70 @@ class Estimate:
             return ~(abs(analytic - self.values) <= self.atol + self.rtol * abs(self.values) + self.error)
 
 
-ATOL, RTOL, CLOSE = 1e-9, 1e-8, 1e-7  # what a gradient may differ by; how well a derivative near 0 must be known
-ENOUGH = 10  # columns of a Jacobian whose step is searched in vain, as the gradient is wrong in all of them
+NOT_ANALYTIC = "its complex steps disagree with its differences, so it is not analytic"
+ENOUGH = 10  # columns of a Jacobian whose step is searched, where the first step was right for all of them
 
 
 class Reference:
-    """Numerical derivatives of a function, by differences whose step is searched where the first one does not fit.
+    """Numerical derivatives of a function: complex steps where they give the derivative, differences elsewhere.
 
+    mode: "auto", or "central" or "complex" for one of the two
     atol, rtol: what a gradient may differ from `d`, atol + rtol · |d|, besides what is known of the error of `d`; None:
-        1e-9 and 1e-8, and what float32 allows for a function in it.  atol is less for |x| > 1, whose derivatives are
-        smaller.
+        atol=rtol=1e-9 for complex steps, 1e-12 in mode "complex", 1e-7 and 1e-6 for differences, and what float32
+        allows for a function in it.  atol is less for |x| > 1, whose derivatives are smaller.
+
+    Raises: NondifferentiableError at a kink, NotAnalyticError in mode "complex"
     """
 
-    def __init__(self, function: CheckedFunction, atol: float | None = None, rtol: float | None = None):
-        self.function, self.atol, self.rtol = function, atol, rtol
+    def __init__(
+        self, function: CheckedFunction, mode: str = "auto", atol: float | None = None, rtol: float | None = None
+    ):
+        self.function, self.mode, self.atol, self.rtol = function, mode, atol, rtol
+        self.reason = ""  # why complex steps do not suit the function, if they were tried
+        self.steps = mode != "central" and not function.narrow
+        self.points: list[Array] = []
+        if self.steps:
+            with self._distrust():
+                self.points = [copy_with_layout(point, np.complex128) for point in function.points]
+                self._compare_along_a_line()
+
+    def __str__(self) -> str:
+        if self.steps:
+            return "complex steps"
+        return "central differences" + (
+            f" (complex steps do not suit this function: {self.reason})" if self.reason else ""
+        )
+
+    @contextmanager
+    def _distrust(self) -> Iterator[None]:
+        """Context manager: complex steps that do not suit the function are not taken again."""
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                if self.mode == "auto":
+                    warnings.simplefilter("ignore")
+                yield
+        except NotAnalyticError as error:
+            if self.mode == "complex":
+                raise
+            self.steps, self.reason = False, error.reason
+
+    def _compare_along_a_line(self) -> None:
+        """Compare with differences along a random direction of all inputs, or of each: f may not be analytic."""
+        rng, points = np.random.default_rng([0, 1]), self.function.points  # no weights are drawn from it
+        every = np.concatenate([np.where(np.isfinite(x), rng.standard_normal(x.shape), 0).reshape(-1) for x in points])
+        owner = np.repeat(np.arange(len(points)), [x.size for x in points])
+        for chosen in [owner == i for i in range(len(points))] if self.mode == "complex" else [owner >= 0]:
+            line = Line.along(self.function, np.where(chosen, every, 0))
+            if not line.moves:
+                continue
+            by_step, _ = line.complex_slope(self.points)
+            found = quick_slope(line)
+            if found.kink.any() or not _nearly(by_step, found).all():
+                found = slope(line, found)
+                if found.kink.any() or not _nearly(by_step, found).all():
+                    raise NotAnalyticError(NOT_ANALYTIC)
+
+    # ---- Derivatives ----
 
     def derivatives(self, lines: Sequence[Line], analytic: Array) -> Estimate:
         """The derivatives along lines, with more effort where they disagree with the analytic ones.
@@ -190,16 +232,40 @@ class Reference:
 
         Raises: NondifferentiableError at a kink
         """
+        if self.steps:
+            with self._distrust():
+                return self._by_steps(lines, analytic)
+        return self._by_differences(lines, analytic, self.atol, self.rtol)
+
+    def _by_steps(self, lines: Sequence[Line], analytic: Array) -> Estimate:
+        found = [line.complex_slope(self.points) for line in lines]
+        values, rounding = (np.array([pair[k] for pair in found]).reshape(analytic.T.shape).T for k in (0, 1))
+        if self.mode == "auto" and self._by_differences(lines, values, None, None).wrong(values).any():
+            raise NotAnalyticError(NOT_ANALYTIC)
+        usual = 1e-9 if self.mode == "auto" else 1e-12
+        atol = np.maximum(usual / _sizes(lines), 1e-13) if self.atol is None else self.atol
+        estimate = Estimate(values, rounding, atol, usual if self.rtol is None else self.rtol)
+        if estimate.wrong(analytic).any():  # the steps may lose a small part, as of x + |x| / 1e6
+            excess = np.nan_to_num(abs(analytic - values), nan=np.inf, posinf=np.inf)
+            row, k = np.unravel_index(int(np.argmax(excess)), excess.shape)
+            fine = slope(lines[int(k)]).value[row]
+            if abs(fine - analytic[row, k]) < abs(fine - values[row, k]) / 4:
+                raise NotAnalyticError(NOT_ANALYTIC)
+        return estimate
+
+    def _by_differences(
+        self, lines: Sequence[Line], analytic: Array, atol: float | None, rtol: float | None
+    ) -> Estimate:
         values, errors = np.zeros(analytic.shape), np.zeros(analytic.shape)
         searched = needless = 0
         known: Slope | None = None  # of a line before
         for k, line in enumerate(lines):
             right = analytic[:, k]
             found = quick_slope(line)
-            smooth, good = ~found.kink, self._is_enough(found, line, right)
+            smooth, good = ~found.kink, self._is_enough(found, line, right, atol, rtol)
             if not good.all() and known is not None and 0 < known.noise < DROWNED:
                 other = slope_by_step(line, known.step, known.noise)
-                better = ~good & self._is_enough(other, line, right)
+                better = ~good & self._is_enough(other, line, right, atol, rtol)
                 found.replace(better, other)
                 good |= better
             if not good.all() and (needless < ENOUGH or needless < searched or not (smooth | good).all()):
@@ -207,24 +273,23 @@ class Reference:
                 if (kinks := known.kink & ~good).any():
                     raise self._nondifferentiable(line, known, kinks)
                 searched += 1
-                needless += not (~good & self._is_enough(known, line, right)).any()
+                needless += bool((abs(known.value - found.value) <= 1e-4 * abs(known.value) + known.error).all())
                 found.replace(~good, known)
             values[:, k], errors[:, k] = found.value, found.error
-        return self._estimate(lines, values, errors)
+        return self._estimate(lines, values, errors, atol, rtol)
 
-    def _is_enough(self, found: Slope, line: Line, analytic: Array) -> Array:
+    def _is_enough(self, found: Slope, line: Line, analytic: Array, atol: float | None, rtol: float | None) -> Array:
         """Whether slopes [K] are known well enough, and agree with the analytic ones."""
-        first = self._estimate([line], found.value[:, None], found.error[:, None])
-        known = found.error <= np.maximum(np.maximum(first.atol, first.close), UNRELIABLE / 10 * size_of(found.value))
+        first = self._estimate([line], found.value[:, None], found.error[:, None], atol, rtol)
+        known = found.error <= np.maximum(first.atol, UNRELIABLE / 10 * size_of(found.value))
         return ~found.kink & known & ~first.wrong(analytic[:, None])[:, 0]
 
-    def _estimate(self, lines: Sequence[Line], values: Array, errors: Array) -> Estimate:
+    def _estimate(
+        self, lines: Sequence[Line], values: Array, errors: Array, atol: float | None, rtol: float | None
+    ) -> Estimate:
         coarse = 100 * self.function.rounding
-        sizes = np.array([line.size for line in lines])
-        least: Any = np.maximum(np.maximum(ATOL / sizes, 1e-13), coarse * size_of(values))
-        atol, rtol = self.atol, self.rtol
-        atol, rtol = least if atol is None else atol, max(RTOL, coarse) if rtol is None else rtol
-        return Estimate(values, errors, atol, rtol, CLOSE / sizes)
+        least: Any = np.maximum(np.maximum(1e-7 / _sizes(lines), 1e-13), coarse * size_of(values))
+        return Estimate(values, errors, least if atol is None else atol, max(1e-6, coarse) if rtol is None else rtol)
 
     def _nondifferentiable(self, line: Line, found: Slope, kinks: Array) -> NondifferentiableError:
         """The error about the worst kink along a line, at the element to blame for it."""
@@ -248,3 +313,12 @@ class Reference:
             f"{output} is {found.left[row]:.6g} to the left and {found.right[row]:.6g} to the right (a kink as of relu "
             "or abs at 0, a tie in max, a bound of clip, the edge of a domain); move this input away"
         )
+
+
+def _nearly(by_step: Array, found: Slope) -> Array:
+    with np.errstate(invalid="ignore"):
+        return abs(by_step - found.value) <= 1e-5 + 1e-3 * abs(found.value) + found.error
+
+
+def _sizes(lines: Sequence[Line]) -> Array:
+    return np.array([line.size for line in lines])

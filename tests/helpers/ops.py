@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from autograd import Op, apply, gradcheck
-from autograd.gradcheck import GradcheckError
+from autograd.gradcheck import GradcheckError, Options
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((2, 3))
 W = RNG.standard_normal((2, 3))
-MODES = [{}, {"fast": True}]
-each_mode = pytest.mark.parametrize("how", MODES, ids=["full", "fast"])
+CENTRAL, COMPLEX = Options(mode="central"), Options(mode="complex")
+MODES = [{}, {"fast": True}, {"options": CENTRAL}, {"options": COMPLEX}, {"fast": True, "options": COMPLEX}]
+each_mode = pytest.mark.parametrize("how", MODES, ids=["full", "fast", "central", "complex", "fast complex"])
 
 
 def op(forward, backward, **attributes):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from autograd import gradcheck
 from autograd.gradcheck import from_vjp
-from tests.helpers.ops import message
+from tests.helpers.ops import CENTRAL, message
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((4, 5))
@@ -163,14 +164,61 @@ VALUES = {
 
 @pytest.mark.parametrize(("function", "vjp", "said"), VALUES.values(), ids=VALUES)
 def test_factors_terms_and_masks(function, vjp, said):
-    text = message(from_vjp(function, vjp), X)
+    text = message(from_vjp(function, vjp), X, options=CENTRAL)
     assert said in text.partition("likely cause: ")[2], text
 
 
 def test_masks_without_a_scale_and_flat_functions():
     relu = from_vjp(lambda x: np.maximum(x, 0), lambda g, x: g)
-    assert message(relu, X).endswith("is forgotten in backward")
+    assert message(relu, X, options=CENTRAL).endswith("is forgotten in backward")
     assert "does not depend on this input here" in message(from_vjp(lambda x: x - x, lambda g, x: g), X)
+
+
+def correlate(x, w, padding=0, stride=1):
+    """y[b, t, u] = Σ w[i, j] · x[b, t · stride + i, u · stride + j], of padded images and one kernel."""
+    x = np.pad(x, ((0, 0), (padding, padding), (padding, padding)))
+    rows, columns = ((n - k) // stride + 1 for n, k in zip(x.shape[1:], w.shape, strict=True))
+    return sum(
+        w[i, j] * x[:, i : i + stride * rows : stride, j : j + stride * columns : stride][:, :rows, :columns]
+        for i, j in np.ndindex(w.shape)
+    )
+
+
+def correlate_vjp(g, x, w, kernel, padding=0, stride=1):
+    """The gradients, that by x with `kernel` in the place of w."""
+    g_x = np.zeros((len(x), *(n + 2 * padding for n in x.shape[1:])))
+    g_w = np.zeros_like(w)
+    padded = np.pad(x, ((0, 0), (padding, padding), (padding, padding)))
+    rows, columns = g.shape[1:]
+    for i, j in np.ndindex(w.shape):
+        place = np.s_[:, i : i + stride * rows : stride, j : j + stride * columns : stride]
+        g_x[place][:, :rows, :columns] += kernel[i, j] * g
+        g_w[i, j] = (padded[place][:, :rows, :columns] * g).sum()
+    return g_x[:, padding : padding + x.shape[1], padding : padding + x.shape[2]], g_w
+
+
+@pytest.mark.parametrize(("padding", "stride"), [(0, 1), (1, 2)])
+def test_a_flipped_kernel(padding, stride):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 6, 7)), rng.standard_normal((3, 3))
+
+    def check(flip_of_x, flip_of_w=lambda g_w: g_w, f=lambda y: y, slope=np.ones_like):
+        def vjp(g, x, w):
+            g = g * slope(correlate(x, w, padding, stride))
+            g_x, g_w = correlate_vjp(g, x, w, flip_of_x(w), padding, stride)
+            return g_x, flip_of_w(g_w)
+
+        return from_vjp(lambda x, w: f(correlate(x, w, padding, stride)), vjp), [x, w]
+
+    assert gradcheck(*check(lambda w: w))
+    both = message(*check(lambda w: w[::-1, ::-1]))
+    assert "the kernel of a convolution is flipped along axis 1 of the input and axis 2 of the input" in both
+    after = message(*check(lambda w: w[::-1, ::-1], f=np.tanh, slope=lambda y: 1 - np.tanh(y) ** 2))
+    assert "the kernel of a convolution is flipped along axis 1 of the input and axis 2 of the input" in after
+    one = message(*check(lambda w: w[:, ::-1]))
+    assert "the kernel of a convolution is flipped along axis 2 of the input:" in one
+    kernel = message(*check(lambda w: w, lambda g_w: g_w[::-1, ::-1]))
+    assert "in reverse order along axis 0 of the input and axis 1 of the input: is the kernel" in kernel
 
 
 def test_exchanged_inputs():

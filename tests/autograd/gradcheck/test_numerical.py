@@ -1,11 +1,15 @@
-"""What the differences find, and which of them are believed."""
+"""Which numerical derivatives are believed: complex steps where they work, differences with a reason elsewhere."""
+
+import math
+import re
 
 import numpy as np
 import pytest
 
+import autograd as ag
 from autograd import gradcheck
-from autograd.gradcheck import NondifferentiableError
-from tests.helpers.ops import X, message, op
+from autograd.gradcheck import NondifferentiableError, Options, gradient_error
+from tests.helpers.ops import CENTRAL, COMPLEX, X, message, op
 
 FAST = pytest.mark.parametrize("how", [{}, {"fast": True}], ids=["full", "fast"])
 
@@ -14,16 +18,68 @@ def nearly(forward, slope, by):
     return op(forward, lambda self, g: slope(self.saved[0]) * g * (1 + by))
 
 
+def absolute(x):
+    return np.abs(x) if not np.iscomplexobj(x) else np.where(x.real > 0, x, -x)
+
+
 @FAST
 @pytest.mark.parametrize("by", [1e-7, 1e-6, 1e-4])
 def test_small_errors_are_found_by_default(by, how):
     function = nearly(np.sin, np.cos, by)
     assert "times the right one" in message(function, X, **how)
+    assert "complex steps do not suit" not in message(function, X, **how)
     assert gradcheck(nearly(np.sin, np.cos, 1e-12), X, **how)
 
 
+UNSUITABLE = {  # what NumPy cannot compute, casts that lose the imaginary part, and what is not analytic
+    "logaddexp": (
+        lambda x: np.logaddexp(0, x),
+        lambda x: 1 / (1 + np.exp(-x)),
+        "stops with TypeError: ufunc 'logaddexp'",
+    ),
+    "math": (lambda x: np.array([[math.sin(v) for v in row] for row in x]), np.cos, "stops with ComplexWarning"),
+    "float64 buffer": (lambda x: np.copyto(y := np.empty(x.shape), np.sin(x)) or y, np.cos, "stops with TypeError"),
+    "astype": (lambda x: np.sin(x.astype(float)), np.cos, "stops with ComplexWarning"),
+    "real": (lambda x: np.sin(x.real), np.cos, "Made turns complex numbers into real ones"),
+    "not analytic": (lambda x: np.abs(x) * (1 + 0j if np.iscomplexobj(x) else 1), np.sign, "is not analytic"),
+    "NaN": (lambda x: np.sin(x) * (np.nan if np.iscomplexobj(x) else 1), np.cos, "is not analytic"),
+}
+
+
 @FAST
-def test_kinks_are_found(how):
+@pytest.mark.parametrize(("forward", "slope", "reason"), UNSUITABLE.values(), ids=UNSUITABLE)
+@pytest.mark.filterwarnings("error")
+def test_differences_where_complex_steps_do_not_suit(forward, slope, reason, how, capsys):
+    """A right gradient passes, an error of 1e-4 is found, and both say why no complex steps were taken."""
+    assert gradcheck(nearly(forward, slope, 0), X, options=Options(verbose=True), **how)
+    printed = capsys.readouterr().out
+    assert re.match(rf"gradients right: compared with central differences \(.*{reason}", printed)
+    text = message(nearly(forward, slope, 1e-4), X, **how)
+    assert re.search(rf"\(numerical: central differences \(complex steps do not suit this function: .*{reason}", text)
+
+
+@FAST
+def test_a_small_part_that_is_not_analytic(how):
+    """Complex steps lose it, and would call the right gradient wrong by 1e-7."""
+    function = op(lambda x: x + 1e-7 * np.abs(x), lambda self, g: g * (1 + 1e-7 * np.sign(self.saved[0])))
+    assert gradcheck(function, X, **how)
+    forgotten = op(lambda x: x + 1e-7 * np.abs(x), lambda self, g: g)
+    with pytest.raises(ValueError, match="complex"):
+        gradcheck(function, X, options=COMPLEX, **how)
+    assert gradcheck(forgotten, X, **how)  # what neither can see
+
+
+def test_verbose_says_what_was_compared(capsys):
+    assert gradcheck(ag.tanh, X, options=Options(verbose=True))
+    assert re.fullmatch(r"gradients right: compared with complex steps, largest error \d?.*\n", capsys.readouterr().out)
+    assert gradcheck(ag.tanh, X, options=Options(mode="central", verbose=True))
+    assert "compared with central differences, largest" in capsys.readouterr().out
+    assert gradcheck(ag.tanh, X)
+    assert capsys.readouterr().out == ""
+
+
+@FAST
+def test_kinks_are_found_though_complex_steps_see_none(how):
     function = op(lambda x: np.where(x > 0, x, 0), lambda self, g: np.where(self.saved[0] > 0, g, 0))
     with pytest.raises(NondifferentiableError, match=r"\[1\] = 0"):
         gradcheck(function, np.array([0.4, 0.0, -0.3]), **how)
@@ -44,6 +100,7 @@ def test_kinks_are_found(how):
 )
 def test_differences_know_their_own_error(forward, slope, x, how):
     assert gradcheck(op(forward, lambda self, g: slope(self.saved[0]) * g), x, **how)
+    assert gradcheck(op(forward, lambda self, g: slope(self.saved[0]) * g), x, options=CENTRAL, **how)
 
 
 def test_ill_conditioned_functions_pass():
@@ -55,3 +112,13 @@ def test_ill_conditioned_functions_pass():
         return -inverse.T @ g @ inverse.T
 
     assert gradcheck(op(np.linalg.inv, backward), a + np.eye(4))
+    assert gradient_error(op(np.linalg.inv, backward), a + np.eye(4)) < 1e-10
+
+
+def test_steps_are_compared_with_differences_input_by_input():
+    """|z| is not analytic; beside a slope of 10,000, its part of the slope along all inputs is too small to see."""
+    function = op(
+        lambda x, z: 1e4 * x.sum() + abs(z).sum(), lambda self, g: (1e4 * g * np.ones(X.shape), 0 * self.saved[1])
+    )
+    with pytest.raises(ValueError, match="not analytic"):
+        gradcheck(function, [X, X + 3], options=COMPLEX)
