@@ -331,7 +331,7 @@ class GradientSums:
         """Move `gradients[i]` out of the list and add it to what has come along `edge`; None counts as 0."""
         sums, g = self.sums, gradients[i]
         key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
-        if type(g) is not np.ndarray and hasattr(g, "add_to"):  # a few rows, see `RowSparse` in autograd/fast/ops.py
+        if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `LaterProduct` in autograd/fast/ops.py
             g = g.add_to(sums[key]) if self.owns(key) else g.dense()
         if g is None:
             pass

@@ -1,4 +1,4 @@
-"""Matrix products with a bias, ReLU, their gradients or a sum in the same launch: cuBLASLt, through nvmath-python.
+"""Matrix products with a bias, ReLU or a sum in the same launch: cuBLASLt, through nvmath-python.
 
 CuPy wraps no cuBLASLt, and its cuBLAS calls raise while a stream is captured; these calls do not.  This file knows
 addresses and types, not CuPy.  All matrices are column-major, as cuBLAS takes them.

@@ -105,7 +105,7 @@ class Cuda(GpuBackend):
 
     @property
     def uses_epilogues(self) -> bool:
-        """Whether products add the bias, apply ReLU and sum a bias's gradient themselves, without other kernels."""
+        """Whether products add the bias and apply ReLU themselves, without other kernels."""
         return self._lt is not None
 
     @property
@@ -334,7 +334,7 @@ class Cuda(GpuBackend):
 
     def add_product_(self, total: Array, a: Array, b: Array) -> None:
         """total += a b, in the launch of the product.  Shapes: total [..., n], a [rows, k], b [k, n]"""
-        if _kind(a, b) is None or total.dtype != a.dtype or not total.flags.c_contiguous:
+        if _kind(a, b) is None or total.dtype != a.dtype or not _is_contiguous(total):
             total += self.product(a, b).reshape(total.shape)
         elif total.size and a.size:
             self._gemm(KINDS[a.dtype], a, b, total.reshape(len(a), -1), add=True)

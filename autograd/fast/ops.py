@@ -233,7 +233,9 @@ class RowSparse:
 
     It is no array and goes no further than the sum of an embedding's weight.
 
-    Shapes: g_rows [N, D], of `dropout`'s result, indices int [N]
+    drop: the mask of a dropout of g_rows that is not applied yet, of a GPU
+
+    Shapes: g_rows [N, D], indices int [N]
     """
 
     def __init__(
