@@ -107,7 +107,7 @@ class StepGraphs:
         for parameter in step.arrived:
             for hook in list(parameter.grad_hooks or ()):
                 hook(parameter)
-        return loss.copy(), nll.copy()  # the next graph writes to them
+        return loss, nll  # which this graph alone writes to: no other batch of an update has it
 
     def _captured(self, batch: Batch, number: int) -> _Step:
         """Raises: CaptureError"""

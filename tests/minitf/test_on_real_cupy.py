@@ -116,8 +116,8 @@ def step(*flags: str, **settings: Any) -> dict[str, Any]:
     ("flags", "most"),
     [
         ((), 411),
-        (("--graphs",), 6),
-        (("--graphs", "--processes"), 24),
+        (("--graphs",), 4),
+        (("--graphs", "--processes"), 22),
     ],
     ids=["eager", "graph", "processes"],
 )

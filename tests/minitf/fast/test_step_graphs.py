@@ -207,7 +207,7 @@ def test_graphs_of_several_processes(gpu: Any) -> None:
             assert [*group.parts] == [part.stop - part.start for _, part in buckets.buckets]
             group.parts.clear()
             buckets.finish()
-            seen += map(float, losses)  # read late: the second graph leaves the numbers of the first as they are
+            seen += map(float, losses)  # read late: each graph has its own
             seen.append(run.optimizer.gradient_norm())
             run.optimizer.step(1e-3)
         assert len(run.graphs._steps) == (2 if most else 0)
