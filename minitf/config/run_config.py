@@ -393,8 +393,12 @@ class TranslateConfig:
     )
     average: int | None = option(None, "number of last checkpoints to average (checkpoints)", at_least=1)
 
-    max_tokens_per_batch: int = option(
-        4096, "maximum number of input tokens in a batch, padding included (tokens)", section="Performance", at_least=1
+    max_tokens_per_batch: int | None = option(
+        None,
+        "maximum number of input tokens in a batch, padding included, and of hypotheses an eighth; none: 4096 on a "
+        "CPU, 16384 on a GPU (tokens)",
+        section="Performance",
+        at_least=1,
     )
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second")
     precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(

@@ -26,9 +26,10 @@ from minitf.system.environment import sum_left_to_right
 
 __all__ = ["Translation", "search_of"]
 
-MAX_ROWS_PER_BATCH = 512
-"""Hypotheses searched at once. More rows do not make a matrix product faster, and each has V logits."""
-MAX_TOKENS_PER_BATCH = 4096
+MAX_TOKENS_PER_BATCH, MAX_TOKENS_OF_GPU = 4096, 16384
+"""Source subwords searched at once, on a CPU and on a GPU, where a step of any number of rows takes the host 4 ms."""
+TOKENS_PER_ROW = 8
+"""Of the limit, for each hypothesis searched at once, which has V logits and, in the end, about 25 keys and values."""
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
 Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Any]]
@@ -66,7 +67,7 @@ class Settings(TypedDict, total=False):
     max_length: int | None
     n_best: int | None
     """See `BeamSearchConfig`."""
-    max_tokens_per_batch: int
+    max_tokens_per_batch: int | None
     max_sentences_per_batch: int | None
     progress: Callable[[int], object] | None
     """See `Plan`."""
@@ -78,7 +79,7 @@ class Plan:
 
     search: BeamSearchConfig
     max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
-    """Most source subwords searched at once, padding included."""
+    """Most source subwords searched at once, padding included, and an eighth as many hypotheses."""
     max_sentences_per_batch: int | None = None
     progress: Callable[[int], object] = lambda lines: None
     """Called with the number of lines finished since the last call."""
@@ -141,7 +142,9 @@ class LineTranslator:
         if unknown := given.keys() - Settings.__annotations__.keys():
             raise _unknown_setting(min(unknown))
         of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-        return Plan(replace(self.search, **of_search), **given)
+        on_cpu = getattr(getattr(self.decoder, "backend", None), "kind", "cpu") == "cpu"
+        limit = {"max_tokens_per_batch": MAX_TOKENS_PER_BATCH if on_cpu else MAX_TOKENS_OF_GPU}
+        return Plan(replace(self.search, **of_search), **{**limit, **given})
 
     def nbest(self, lines: Sequence[str], plan: Plan, first_line: int = 1) -> list[list[Translation]]:
         """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
@@ -204,7 +207,8 @@ class LineTranslator:
         rows: int,
         done: Callable[[Sequence[int]], object],
     ) -> list[Any]:
-        most = min(max(1, MAX_ROWS_PER_BATCH // rows), plan.max_sentences_per_batch or MAX_ROWS_PER_BATCH)
+        most = max(1, plan.max_tokens_per_batch // (TOKENS_PER_ROW * rows))
+        most = min(most, plan.max_sentences_per_batch or most)
         limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most, "rows": rows}
         with self._lock:
             return run_batches(self.decoder, sentences, job, **limits, done=done, source_eos=self._source_eos)

@@ -120,6 +120,16 @@ def test_batches_keep_to_their_budgets_and_hold_every_sentence_once():
                 assert min(lengths[i] for i in batch) >= max(lengths[i] for i in following)
 
 
+@pytest.mark.parametrize(("kind", "sentences"), [("cpu", 128), ("cuda", 512)])
+def test_batches_are_larger_on_a_gpu(copier, monkeypatch, kind, sentences):
+    monkeypatch.setattr(minitf.decoding.lines, "run_batches", lambda *args, **limits: heard.append(limits) or [])
+    heard: list[dict[str, int]] = []
+    copier.decoder = SimpleNamespace(backend=SimpleNamespace(kind=kind))
+    copier.translate([], beam=4)
+    assert heard[0]["max_sentences"] == sentences
+    assert heard[0]["max_tokens"] == 32 * sentences
+
+
 @pytest.mark.heavy
 def test_progress_adds_up_to_the_lines(copier):
     done = []
