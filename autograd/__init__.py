@@ -18,8 +18,7 @@ if unmet_requirement() is not None:  # before the first import of NumPy
 
 from autograd import hooks as hooks
 from autograd import unrecorded as unrecorded
-from autograd.creation import ones, randn, zeros
-from autograd.dlpack import from_dlpack
+from autograd.creation import from_dlpack, ones, randn, zeros
 from autograd.engine import Op, apply
 from autograd.functional import (
     custom_gradient,
@@ -49,32 +48,10 @@ from autograd.gradcheck import gradcheck  # isort: skip  (last: it is made of th
 __version__ = "0.2.0"
 
 __all__ = [
-    "Op",
-    "Tensor",
-    "apply",
-    "check_derivatives",
-    "check_elementwise",
-    "check_jvp",
-    "checkpoint",
-    "custom_gradient",
-    "elementwise_grad",
-    "enable_grad",
-    "from_dlpack",
-    "grad",
-    "gradcheck",
-    "hessian",
-    "hvp",
-    "is_grad_enabled",
-    "jacobian",
-    "jvp",
-    "no_grad",
-    "ones",
-    "randn",
-    "value_and_grad",
-    "vjp",
-    "zeros",
-    *_ops,
-]
+    "Op", "Tensor", "apply", "check_derivatives", "check_elementwise", "check_jvp", "checkpoint", "custom_gradient",
+    "elementwise_grad", "enable_grad", "from_dlpack", "grad", "gradcheck", "hessian", "hvp", "is_grad_enabled",
+    "jacobian", "jvp", "no_grad", "ones", "randn", "value_and_grad", "vjp", "zeros", *_ops,
+]  # fmt: skip
 
 
 if TYPE_CHECKING:  # to a type checker, a __getattr__ would make every misspelt name right

@@ -23,9 +23,9 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
         {"app"},
     ],
     "autograd": [
-        {"backend", "check_install", "gpu_check", "modes", "random"},
+        {"backend", "check_install", "modes", "random"},
         {"devices", "observers", "tensor"},
-        {"dlpack", "engine", "hooks", "safety", "unrecorded"},
+        {"engine", "hooks", "safety", "unrecorded"},
         {"anomaly", "ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},

@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from autograd.backend import keep_bfloat16, keep_where, widened
+from autograd.backend import keep_bfloat16, keep_where
 from autograd.engine import Op, apply
-from autograd.ops import special
+from autograd.ops.arithmetic import divide
 from autograd.tensor import Tensor, TensorLike, attach
 
 # ---- Activations ----
@@ -191,26 +191,6 @@ def cos(x: TensorLike) -> Tensor:
     return apply(Cos, x)
 
 
-class Erf(Op):
-    """y = 2/√π · ∫ exp(-t²) from 0 to x"""
-
-    reads = "x"
-
-    @staticmethod
-    def forward(xp, x):
-        wide, dtype = widened(xp.asarray(x))
-        return special.erf(xp, wide).astype(dtype, copy=False)
-
-    @staticmethod
-    def backward(xp, g, y, x):
-        return g * xp.exp(-x * x) * (2 / math.sqrt(math.pi))
-
-
-def erf(x: TensorLike) -> Tensor:
-    """The error function, element by element: 2/√π · ∫ exp(-t²) from 0 to x."""
-    return apply(Erf, x)
-
-
 class Sqrt(Op):
     """y = √x"""
 
@@ -288,6 +268,16 @@ _CHEAP = {2: square, 0.5: sqrt, -1: reciprocal}  # exponents with an op of their
 
 def _is_floating(a: Any) -> bool:
     return hasattr(a, "dtype") and a.dtype.kind == "f"
+
+
+def tan(x: TensorLike) -> Tensor:
+    """sin(x) / cos(x), element by element."""
+    return divide(sin(x), cos(x))
+
+
+def log2(x: TensorLike) -> Tensor:
+    """The logarithm to the base 2, element by element: ln(x) / ln(2)."""
+    return divide(log(x), math.log(2))
 
 
 # ---- Copies, other precision ----

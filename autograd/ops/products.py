@@ -10,7 +10,9 @@ import numpy as np
 
 from autograd.backend import is_floating
 from autograd.engine import Op, apply
-from autograd.tensor import Tensor, TensorLike, attach
+from autograd.ops.arithmetic import multiply
+from autograd.ops.shape import reshape
+from autograd.tensor import Tensor, TensorLike, attach, tensors
 
 
 class Matmul(Op):
@@ -72,6 +74,23 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 attach(__matmul__=matmul, __rmatmul__=lambda x, other: matmul(other, x))
+
+
+def dot(a: TensorLike, b: TensorLike) -> Tensor:
+    """The sum of a times b over the last axis of a and the first of b; the product, if one of them is a number.
+
+    Shapes: a [..., K], b [K] or [K, N] -> [...] or [..., N]
+    Raises: ValueError for b of more than two axes, where NumPy's `dot` and `matmul` differ
+    """
+    a, b = tensors(a=a, b=b)
+    if b.ndim > 2:
+        raise ValueError(f"dot takes b of at most two axes, found shape {b.shape}; write matmul or einsum")
+    return matmul(a, b) if a.ndim and b.ndim else multiply(a, b)
+
+
+def outer(a: TensorLike, b: TensorLike) -> Tensor:
+    """a_i · b_j, of both flattened.  Shapes: a [M], b [N] -> [M, N]"""
+    return multiply(reshape(a, (-1, 1)), reshape(b, (1, -1)))
 
 
 # ---- Einstein's summation ----

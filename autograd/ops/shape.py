@@ -102,8 +102,15 @@ def _one_sequence(numbers: tuple[Any, ...]) -> Any:
     return numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
 
 
+def _transposed_matrices(x: Tensor) -> Tensor:
+    if x.ndim < 2:
+        raise ValueError(f"mT exchanges the last two axes, this Tensor has shape {x.shape}")
+    return swapaxes(x, -1, -2)
+
+
 attach(
     T=property(transpose, doc="All axes reversed."),
+    mT=property(_transposed_matrices, doc="The last two axes exchanged."),
     reshape=lambda x, *shape: reshape(x, _one_sequence(shape)),
     transpose=lambda x, *axes: transpose(x, _one_sequence(axes) or None),
     flatten=flatten,

@@ -1,4 +1,4 @@
-"""Cases of autograd/ops/join.py."""
+"""Cases of autograd/ops/index.py: joining and splitting."""
 
 from __future__ import annotations
 
