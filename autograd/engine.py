@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter, itemgetter
 from sys import modules
@@ -30,7 +30,7 @@ from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.devices import on_device
-from autograd.modes import state
+from autograd.modes import Setting, state
 from autograd.tensor import (
     Array,
     ArraySpec,
@@ -97,6 +97,7 @@ class Op:
 
     forward: Any  # a static function or a method
     backward: Any
+    call_recorded_backward: Any  # `call_backward` of Tensors: higher_order.py defines it
 
     # A slot is set in a third of the time that an entry of __dict__ takes
     __slots__ = ("__dict__", "__weakref__", "_edges", "_saved", "call_site", "freed", "order", "output_specs")
@@ -363,21 +364,18 @@ def run_backward(
     *,
     retain_graph: bool = False,
     wanted: Sequence[Tensor] | None = None,
-    call_backward: Callable[[Op, Sequence[Any], Sequence[ArraySpec | None]], list[Any]] | None = None,
+    recorded: bool = False,
 ) -> list[Tensor | None]:
-    """Propagate `gradients` of `outputs`, arrays, back through the graph.
+    """Propagate `gradients` of `outputs`, arrays, back through the graph; Tensors, if the pass is `recorded` itself.
 
     Without `wanted`, gradients are added to the `grad` of every leaf reached; with it, the gradients of those
     Tensors are returned instead and no `grad` is changed.
-
-    call_backward: in the place of `Op.call_backward`, if the pass is recorded: all gradients are then Tensors, see
-        higher_order.py
 
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning raised here could not name the op, `autograd.anomaly.anomaly_mode` does.
     """
     nodes, arrivals = plan(outputs, wanted)
-    sums = GradientSums(arrivals, wanted, recorded=call_backward is not None)
+    sums = GradientSums(arrivals, wanted, recorded)
     for output, g in zip(outputs, gradients, strict=True):
         if id(split(edge_of(output))[0]) in arrivals:
             sums.add(edge_of(output), [g], 0)
@@ -388,7 +386,7 @@ def run_backward(
             edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
             if all(e is None for e in edges):  # wanted itself
                 continue
-        g_inputs = _node_backward(node, g_outputs, call_backward)
+        g_inputs = _node_backward(node, g_outputs, recorded)
         del g_outputs  # before the sums look who else refers to these arrays
         for i, edge in enumerate(edges):
             if edge is not None:
@@ -396,6 +394,16 @@ def run_backward(
         if not retain_graph:
             node._saved, node.freed = (), True
     return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
+
+
+def differentiate(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], wanted: Any, retain_graph: bool | None, create_graph: bool
+) -> list[Tensor | None]:
+    """`run_backward` from `gradients` as users give them; with `create_graph`, it is recorded, and keeps the graph."""
+    starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    with Setting("recording", create_graph or state.recording):
+        return run_backward(outputs, starts, retain_graph=retain_graph, wanted=wanted, recorded=create_graph)
 
 
 def backward(
@@ -415,11 +423,7 @@ def backward(
     ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True through an op whose backward
     pass cannot be recorded
     """
-    start = starting_gradient(self, gradient)
-    if create_graph:
-        self._backward_with_graph(start, gradient, retain_graph)  # `higher_order` attaches it
-    else:
-        run_backward([self], [start], retain_graph=bool(retain_graph))
+    differentiate([self], [gradient], None, retain_graph, create_graph)
 
 
 attach(backward=backward)
@@ -470,16 +474,13 @@ def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
     return nodes, counts
 
 
-def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., list[Any]] | None) -> list[Any]:
+def _node_backward(node: Op, g_outputs: list[Any], recorded: bool) -> list[Any]:
     """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
     events = state.events
     for call in events.before_backward:
-        call(node, g_outputs if call_backward is None else [g.data for g in g_outputs])
+        call(node, [g.data for g in g_outputs] if recorded else g_outputs)
     input_specs = node.input_specs
-    if call_backward is None:
-        g_inputs = node.call_backward(g_outputs, input_specs)
-    else:
-        g_inputs = call_backward(node, g_outputs, input_specs)
+    g_inputs = (node.call_recorded_backward if recorded else node.call_backward)(g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
         g = None if spec is None else g_inputs[i]
         g = g() if callable(g) else g
@@ -498,7 +499,7 @@ def _node_backward(node: Op, g_outputs: list[Any], call_backward: Callable[..., 
                 )
         g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
     for call in events.after_backward:
-        call(node, g_inputs if call_backward is None else [g.data if isinstance(g, Tensor) else g for g in g_inputs])
+        call(node, [g.data if isinstance(g, Tensor) else g for g in g_inputs])
     return g_inputs
 
 

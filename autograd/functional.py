@@ -18,10 +18,9 @@ import numpy as np
 
 from autograd import ops
 from autograd.backend import as_array, backend_of
-from autograd.engine import Op, apply, reachable, run_backward
-from autograd.higher_order import cotangent, run_recorded_backward
+from autograd.engine import Op, apply, differentiate, reachable
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
-from autograd.tensor import Tensor, TensorLike, edge_of, new_tensor, starting_gradient
+from autograd.tensor import Tensor, TensorLike, edge_of, new_tensor
 
 __all__ = ["ancestors"]
 
@@ -87,12 +86,7 @@ def grad(
     if allow_unused:  # a result without a graph, such as the gradient of a linear function, depends on none of them
         given = [g for y, g in zip(outputs, given, strict=True) if y.requires_grad]
         outputs = [y for y in outputs if y.requires_grad]
-    starts = [starting_gradient(y, g) for y, g in zip(outputs, given, strict=True)]
-    if create_graph:
-        cotangents = [cotangent(*each) for each in zip(outputs, starts, given, strict=True)]
-        results = run_recorded_backward(outputs, cotangents, retain_graph=retain_graph is not False, wanted=inputs)
-    else:
-        results = run_backward(outputs, starts, retain_graph=bool(retain_graph), wanted=inputs)
+    results = differentiate(outputs, given, inputs, retain_graph, create_graph)
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
         raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")

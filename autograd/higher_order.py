@@ -13,52 +13,17 @@ from typing import Any
 import numpy as np
 
 from autograd import ops
-from autograd.engine import Op, run_backward
-from autograd.modes import enable_grad
-from autograd.tensor import ArraySpec, Edge, Tensor, attach, new_tensor
-
-Array = Any  # numpy.ndarray or cupy.ndarray
+from autograd.engine import Op
+from autograd.tensor import ArraySpec, Edge, Tensor, new_tensor
 
 
-@enable_grad()
-def run_recorded_backward(
-    outputs: Sequence[Tensor],
-    gradients: Sequence[Tensor],
-    *,
-    retain_graph: bool = True,
-    wanted: Sequence[Tensor] | None = None,
+def call_recorded_backward(
+    node: Op, g_outputs: Sequence[Tensor], input_specs: Sequence[ArraySpec | None]
 ) -> list[Tensor | None]:
-    """`engine.run_backward` of Tensors: the gradients are results of recorded ops.
+    """`Op.call_backward` of Tensors: the gradients of a node's inputs with a graph; None for those that are 0.
 
     Raises: NotImplementedError for an op whose gradient cannot be differentiated, see `_plain_call`
     """
-    return run_backward(
-        outputs, gradients, retain_graph=retain_graph, wanted=wanted, call_backward=recorded_call_backward
-    )
-
-
-def cotangent(output: Tensor, start: Array, given: Any) -> Tensor:
-    """The gradient that a recorded backward pass starts from: `given` with its graph, or its array, `start`."""
-    if not isinstance(given, Tensor):
-        return new_tensor(start)
-    return given if given.dtype == output.dtype else ops.astype(given, output.dtype)
-
-
-def _backward_with_graph(self: Tensor, start: Array, gradient: Any, retain_graph: bool | None) -> None:
-    """`Tensor.backward` with create_graph."""
-    run_recorded_backward([self], [cotangent(self, start, gradient)], retain_graph=retain_graph is not False)
-
-
-attach(_backward_with_graph=_backward_with_graph)
-
-
-# ---- One node ----------------------------------------------------------------------------------------------------
-
-
-def recorded_call_backward(
-    node: Op, g_outputs: Sequence[Tensor], input_specs: Sequence[ArraySpec | None]
-) -> list[Tensor | None]:
-    """`Op.call_backward` of Tensors: the gradients of a node's inputs with a graph; None for those that are 0."""
     op_class, (y, *inputs), parameters = _plain_call(node)
     for i, (edge, spec) in enumerate(zip(node._edges, input_specs, strict=True)):
         if edge is not None and spec is not None:
@@ -68,6 +33,9 @@ def recorded_call_backward(
     found = node.results_of(op_class.backward(TensorFunctions(node.xp), g, y, *inputs, **parameters))
     needed = [None if spec is None else g() if callable(g) else g for g, spec in zip(found, input_specs, strict=True)]
     return [g if g is None or isinstance(g, Tensor) else new_tensor(node.backend.asarray(g)) for g in needed]
+
+
+Op.call_recorded_backward = call_recorded_backward
 
 
 def _plain_call(node: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

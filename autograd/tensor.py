@@ -286,8 +286,10 @@ _one = [np.empty(0)]
 ONE_OWNER = getrefcount(_one[0])  # of an object that only a list refers to, whatever this interpreter counts
 
 
-def starting_gradient(output: Tensor, gradient: Any) -> Array:
+def starting_gradient(output: Tensor, gradient: Any, recorded: bool) -> Any:
     """The gradient of `output` that a backward pass starts from: `gradient`, or 1 for a single element.
+
+    An array; if the pass is recorded, a Tensor, with the graph of `gradient`.
 
     Raises: RuntimeError if `output` has no graph, or several elements and no `gradient`; ValueError on a wrong shape.
     """
@@ -303,13 +305,15 @@ def starting_gradient(output: Tensor, gradient: Any) -> Array:
                 f"backward() without a gradient needs a single element, this Tensor has shape {output.shape}; "
                 "reduce it (for example .sum()) or pass gradient="
             )
-        return xp.ones(output.shape, output.dtype)
+        gradient = xp.ones(output.shape, output.dtype)
     g = gradient.data if isinstance(gradient, Tensor) else as_array(gradient)
     if g.dtype.kind == "c":
         raise TypeError(f"gradient is complex, the Tensor is {output.dtype}; its imaginary part would be lost")
     g = xp.asarray(g, dtype=output.dtype)
     if g.shape != output.shape:
         raise ValueError(f"gradient has shape {g.shape}, the Tensor has shape {output.shape}; they must be equal")
+    if recorded:
+        return gradient.astype(output.dtype) if isinstance(gradient, Tensor) else new_tensor(g)
     return g
 
 
