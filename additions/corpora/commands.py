@@ -106,8 +106,9 @@ def split(argv: Sequence[str]) -> None:
         clean=given.clean,
     )
     print(f"{given.output}: {report.train:,} training, {report.valid:,} validation, {report.test:,} test pairs")
-    if (report.valid, report.test) != (given.valid, given.test):
-        print(f"{given.valid:,} and {given.test:,} were requested: pairs with a common sentence are not split")
+    if (report.valid, report.test) != report.requested:
+        wanted = " and ".join(f"{count:,}" for count in report.requested)
+        print(f"{wanted} were requested: pairs with a common sentence are not split")
     total = report.train + report.valid + report.test + sum(report.removed.values())
     for fault, count in report.removed.items():
         print(f"{count:>9,} of {total:,} pairs removed: they {fault}")
@@ -131,8 +132,8 @@ def _split_parser() -> ArgumentParser:
     )
     _add_corpus(parser)
     for name in ("valid", "test"):
-        text = f"number of {'validation' if name == 'valid' else 'test'} pairs (default 1000)"
-        parser.add_argument(f"--{name}", type=int, default=1000, metavar="N", help=text)
+        text = f"number of {'validation' if name == 'valid' else 'test'} pairs (default: one in 20, at most 1000)"
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=text)
     parser.add_argument(
         "--output", type=Path, default=Path("split"), metavar="FOLDER", help="directory to write (default split)"
     )

@@ -1,6 +1,6 @@
 """Cut a parallel corpus into training, validation and test text so that no source sentence is on two sides.
 
-    split_corpus(Path("mine.en"), Path("mine.de"), Path("split"), valid=1000, test=1000)
+    split_corpus(Path("mine.en"), Path("mine.de"), Path("split"))
 
 Pairs with the same source stay together, and with `by="both"` also those with the same target, and those that either
 ties together. Sentences are compared without regard to case and white space: a copy that differs in these only
@@ -24,6 +24,8 @@ from minitf.system.files import atomic_write, os_errors_explained
 Pair = tuple[str, str]
 BY = ("source", "both")
 LARGEST_SHORTFALL = 0.1  # of a held-out part
+LARGEST_PART, SHARE = 1_000, 20
+"""Pairs of a held-out part unless told otherwise: so many at most, and one in so many of a small corpus."""
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Report:
     removed: dict[str, int]  # pairs left out, by the rule that they break
     targets_in_train: int  # held-out pairs whose target, with another source, is also a target of training
     paths: dict[str, tuple[Path, Path]]  # of train, valid and test, without empty ones
+    requested: tuple[int, int]  # pairs of validation and test text
 
 
 def split_corpus(
@@ -43,8 +46,8 @@ def split_corpus(
     target: Path | None,
     folder: Path,
     *,
-    valid: int,
-    test: int,
+    valid: int | None = None,
+    test: int | None = None,
     seed: int = 0,
     by: str = "source",
     clean: bool = False,
@@ -54,10 +57,11 @@ def split_corpus(
     Pairs keep their order within the training text, and are drawn by `seed`.
 
     target: None for a source whose lines are a sentence, a tab and its translation
+    valid, test: numbers of pairs; None: one for 20 distinct sources, at most 1,000
     clean: leave out all pairs with a fault; False: only those with an empty side
     Raises: UserError for texts that cannot be read, files that exist, and a corpus that cannot be cut like that.
     """
-    require_non_negative(valid=valid, test=test, seed=seed)
+    require_non_negative(valid=valid or 0, test=test or 0, seed=seed)
     if by not in BY:
         raise UserError(f"by={by!r} is unknown; choose source or both")
     suffixes = _suffixes(source, target)
@@ -72,14 +76,22 @@ def split_corpus(
         removed.update(wrong[:1])
         if not wrong:
             whole.append(pair)
-    splits = split_pairs(whole, valid=valid, test=test, seed=seed, by=by)
+    usual = pairs_held_out(len({key_of(pair[0]) for pair in whole}))
+    parts = {name: usual if count is None else count for name, count in (("valid", valid), ("test", test))}
+    splits = split_pairs(whole, **parts, seed=seed, by=by)
     trained = {key_of(pair[1]) for pair in splits.train}
     return Report(
         **{name: len(part) for name, part in vars(splits).items()},
         removed=dict(removed),
         targets_in_train=sum(key_of(pair[1]) in trained for pair in (*splits.valid, *splits.test)),
         paths=_write(splits, folder, suffixes),
+        requested=(parts["valid"], parts["test"]),
     )
+
+
+def pairs_held_out(distinct_sources: int) -> int:
+    """Return the number of pairs of a held-out part, unless it is given."""
+    return min(LARGEST_PART, max(1, distinct_sources // SHARE))
 
 
 def _write(splits: Splits[Pair], folder: Path, suffixes: Pair) -> dict[str, tuple[Path, Path]]:

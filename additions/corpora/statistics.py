@@ -166,7 +166,6 @@ def _name(quantile: float) -> str:
 
 def _advice(statistics: Statistics) -> list[str]:
     _, why = suggested_preset(statistics.distinct_pairs)
-    held_out = min(1_000, max(1, statistics.distinct_sources // 20))
     paths = [quote(str(side.path)) for side in (statistics.source, statistics.target)]
     texts = paths[0] if statistics.is_one_file else " ".join(paths)
     clean = " --clean" if statistics.faults else ""
@@ -174,5 +173,5 @@ def _advice(statistics: Statistics) -> list[str]:
         f"suggested: {suggested_flags(statistics)}",
         f"    {why}",
         "first split off validation and test texts:",
-        f"    minitf split {texts} --valid {held_out} --test {held_out}{clean}",
+        f"    minitf split {texts}{clean}",
     ]

@@ -114,7 +114,7 @@ def fit_schedule(run: Run, clock: Clock, since_step: int, since_s: float, say: S
         if 2 * PLANNED_AT <= planned < config.max_steps:  # fewer have no time for a warm-up and a decay
             state.planned_steps = planned
             say(
-                f"the learning rate fits {config.max_minutes:g} minutes: it rises for "
+                f"the learning rate fits --max-minutes {config.max_minutes:g}: it rises for "
                 f"{schedule(config, state).warmup_steps:,} steps and falls to 0 at step {planned:,}"
             )
     return state.step, state.elapsed_s

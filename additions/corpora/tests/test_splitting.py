@@ -129,6 +129,11 @@ def test_the_command_writes_aligned_files_and_says_what_it_did(corpus, tmp_path,
     assert "--preset laptop" in command
 
 
+def test_a_small_corpus_keeps_most_of_its_pairs_for_training(corpus, tmp_path, capsys):
+    assert run(*corpus, "--output", tmp_path / "split") == 0
+    assert "97 training, 2 validation, 2 test pairs\n" in capsys.readouterr().out
+
+
 def test_what_cannot_be_cut_is_refused(corpus, tmp_path, capsys):
     folder = tmp_path / "split"
     for words, message in (

@@ -63,7 +63,7 @@ def test_swapped_pairs_a_table_and_one_text_twice_are_noticed(tmp_path):
     table = tmp_path / "c.en-de.tsv"
     table.write_text("".join("\t".join([*pair, "0.9"]) + "\n" for pair in some))
     assert faults_in(table, None) == found
-    assert f"minitf split {table} --valid" in render(corpus_statistics(table, None))
+    assert f"minitf split {table} --clean" in render(corpus_statistics(table, None))
     _, target = write(tmp_path, pairs)
     assert any("tab" in fault for fault in faults_in(table, target))
     assert "both sides are the same text" in render(corpus_statistics(target, target))

@@ -63,7 +63,7 @@ def test_the_schedule_fits_the_minutes_also_of_a_run_that_is_resumed(run, monkey
     monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 9_999.0)
     train(run, Shown(), StopRequest(), on_log=lambda: None)
     (told,) = [text for text in shown.said if "fits" in text]
-    assert told == "the learning rate fits 9 minutes: it rises for 20 steps and falls to 0 at step 48"
+    assert told == "the learning rate fits --max-minutes 9: it rises for 20 steps and falls to 0 at step 48"
     rates = {record["step"]: record["learning_rate"] for record in read_log(run.log.path) if "learning_rate" in record}
     width, fitted = run.config.model.d_model, replace(optimizer, warmup_steps=20, decay_steps=48)
     before, after = ((lambda step, each=each: learning_rate(step, width, each)) for each in (optimizer, fitted))
