@@ -19,7 +19,7 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from operator import attrgetter, itemgetter
 from sys import modules
 from types import CodeType
@@ -30,7 +30,7 @@ from numpy import ndarray
 
 from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent
 from autograd.devices import on_device
-from autograd.modes import Setting, state
+from autograd.modes import enable_grad, state
 from autograd.tensor import (
     Array,
     ArraySpec,
@@ -45,6 +45,7 @@ from autograd.tensor import (
     key_of,
     make_spec,
     new_tensor,
+    refuse_list,
     spec_of,
     split,
     starting_gradient,
@@ -166,7 +167,7 @@ class Op:
     @property
     def input_specs(self) -> list[ArraySpec | None]:
         """Shape and dtype of each input to differentiate."""
-        return [None if e is None else e.output_specs[0] if isinstance(e, Op) else spec_of(e) for e in self._edges]
+        return [None if edge is None else spec_of(edge) for edge in self._edges]
 
     @property
     def where(self) -> tuple[str, int]:
@@ -241,7 +242,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     op._edges, op.order, op.freed = tuple(edges), next(clock), False
     op._saved, op.output_specs, op.call_site = (), (), None
     if parameters:
-        _refuse_tensors(op_class, parameters)
+        _check_parameters(op_class, parameters)
         op.parameters = parameters
     if backend is not CPU:
         op.backend = backend
@@ -269,8 +270,9 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     return tuple(tensors) if op._several else tensors[0]  # type: ignore[return-value]  # a Tensor can be unpacked, too
 
 
-def _refuse_tensors(op_class: type[Op], parameters: dict[str, Any]) -> None:
-    """Raises: TypeError for a Tensor among the parameters of an op"""
+def _check_parameters(op_class: type[Op], parameters: dict[str, Any]) -> None:
+    """Raises: TypeError for a Tensor among the parameters of an op, and for a list as its axis"""
+    refuse_list(parameters.get("axis"))
     for name, value in parameters.items():
         if isinstance(value, Tensor):
             raise TypeError(
@@ -402,7 +404,7 @@ def differentiate(
     """`run_backward` from `gradients` as users give them; with `create_graph`, it is recorded, and keeps the graph."""
     starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
     retain_graph = create_graph if retain_graph is None else retain_graph
-    with Setting("recording", create_graph or state.recording):
+    with enable_grad() if create_graph else nullcontext():
         return run_backward(outputs, starts, retain_graph=retain_graph, wanted=wanted, recorded=create_graph)
 
 

@@ -274,9 +274,9 @@ def key_of(edge: Edge) -> Key:
 
 def spec_of(edge: Edge) -> ArraySpec:
     """Shape and dtype of the output, or of the leaf, that an edge leads to."""
-    if type(edge) is tuple:
-        return edge[0].output_specs[edge[1]]
-    return make_spec((edge.shape, edge.dtype)) if isinstance(edge, Tensor) else edge.output_specs[0]
+    if isinstance(edge, Tensor):
+        return make_spec((edge.data.shape, edge.data.dtype))
+    return edge[0].output_specs[edge[1]] if type(edge) is tuple else edge.output_specs[0]
 
 
 # ---- Gradients on their way back to Tensors ----
@@ -435,6 +435,12 @@ def tensors(**named: Any) -> list[Tensor]:
         if x is None:
             raise TypeError(f"{name} must be a Tensor or an array, found None")
     return [x if isinstance(x, Tensor) else new_tensor(as_array(x)) for x in named.values()]
+
+
+def refuse_list(axis: Any) -> None:
+    """Raises: TypeError if `axis` is a list: several axes are a tuple, as in NumPy"""
+    if isinstance(axis, list):
+        raise TypeError(f"axis={axis} is a list; write a tuple, axis={tuple(axis)}")
 
 
 def array_of(x: Any) -> Any:

@@ -5,7 +5,6 @@ The implementations in `autograd/fast` keep less for the backward pass, and pass
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,8 @@ from autograd import random
 from autograd.backend import backend_of
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops import nn
-from autograd.ops.nn import Reduction, Relu, add_rows, check_linear_shapes, check_norm_shapes, draw, dropped
+from autograd.ops.nn import Reduction, Relu, add_rows, draw, dropped
+from autograd.ops.shape import linear_inputs, norm_inputs
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
 # ---- Embedding: scale, positions, dropout (sections 3.4, 3.5, 5.4) ----
@@ -114,10 +114,9 @@ def dropout_add_layer_norm(
     Raises: ValueError if shapes do not fit or p is outside [0, 1).
     """
     random.threshold(number("p", p))
-    x, residual, weight, bias = tensors(x=x, residual=residual, weight=weight, bias=bias)
+    (residual,), (x, weight, bias) = tensors(residual=residual), norm_inputs(x, weight, bias)
     if x.shape != residual.shape:
         raise ValueError(f"x has shape {x.shape}, residual has shape {residual.shape}; they must be equal")
-    check_norm_shapes(x.shape, weight.shape, bias.shape)
     drop = draw(x.shape, p) if training else None
     return apply(DropoutAddLayerNorm, x, residual, weight, bias, drop=drop, eps=eps)
 
@@ -148,9 +147,7 @@ def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = Non
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
     Raises: ValueError for shapes that do not fit
     """
-    x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
-    check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
-    return apply(LinearRelu, x, weight, *(others or (None,)))
+    return apply(LinearRelu, *linear_inputs(x, weight, bias))
 
 
 class LinearHeads(Op):
@@ -196,7 +193,7 @@ def linear_heads(
             f"{len(weights)} weights and {len(biases)} biases"
         )
     for i, weight in enumerate(weights):
-        check_linear_shapes(x.shape, weight.shape, biases[i].shape if biases else None)
+        linear_inputs(x, weight, biases[i] if biases else None)
         if weight.shape[0] % heads:
             raise ValueError(f"a weight of shape {weight.shape} cannot be divided into {heads} heads")
     ys: Any = apply(LinearHeads, x, *weights, *biases, heads=heads, count=len(weights))
@@ -272,28 +269,15 @@ def linear_cross_entropy(
     Raises: as `linear` and `cross_entropy`; ValueError for a mask of another shape or dtype, and for rows < 1;
     IndexError for a target that is masked, except on a GPU, where its loss is NaN.
     """
-    x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
-    check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
+    x, weight, bias = linear_inputs(x, weight, bias)
     if rows is not None and rows < 1:
         raise ValueError(f"rows={rows} computes nothing; choose 1 or more, or None")
     classes = weight.shape[0]
-    label_smoothing = number("label_smoothing", label_smoothing)
-    targets, counted = nn.labels_of_rows(x, targets, classes, ignore_index, label_smoothing, reduction)
-    loss, nll = apply(
-        LinearCrossEntropy,
-        x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if x.ndim != 2 else x,
-        weight,
-        *(others or (None,)),
-        targets=targets,
-        counted=counted,
-        allowed=_allowed(masked, classes, targets, counted),
-        label_smoothing=label_smoothing,
-        reduction=reduction,
-        rows=rows,
+    settings = nn.labels_of_rows(x, targets, classes, ignore_index, label_smoothing, reduction)
+    allowed = _allowed(masked, classes, settings["targets"], settings["counted"])
+    return nn.loss_of_rows(
+        LinearCrossEntropy, x, weight, bias, with_nll=with_nll, allowed=allowed, rows=rows, **settings
     )
-    if reduction == "none" and x.ndim != 2:
-        loss, nll = loss.reshape(x.shape[:-1]), nll.reshape(x.shape[:-1])
-    return (loss, nll.detach()) if with_nll else loss
 
 
 def _allowed(masked: Any, classes: int, targets: Any, counted: Any) -> Any:

@@ -13,10 +13,10 @@ from autograd.backend import backend_of, constant, keep_bfloat16, keep_where, si
 from autograd.engine import Op, apply, evaluate
 from autograd.ops.shape import (
     as_attention_inputs,
-    check_linear_shapes,
-    check_norm_shapes,
     leading_shape,
+    linear_inputs,
     mask_array,
+    norm_inputs,
 )
 from autograd.random import Mask
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
@@ -77,9 +77,7 @@ def linear(
     Shapes: x [..., in], weight [out, in], bias [out] -> [..., out]
     Raises: ValueError for shapes that do not fit
     """
-    x, weight, *others = tensors(x=x, weight=weight, **({} if bias is None else {"bias": bias}))
-    check_linear_shapes(x.shape, weight.shape, others[0].shape if others else None)
-    return apply(Linear, x, weight, *(others or (None,)), dtype=None if dtype is None else np.dtype(dtype))
+    return apply(Linear, *linear_inputs(x, weight, bias), dtype=None if dtype is None else np.dtype(dtype))
 
 
 # ---- ReLU (section 3.3) ----
@@ -274,9 +272,7 @@ def layer_norm(x: TensorOrArray, weight: TensorOrArray, bias: TensorOrArray, *, 
     Raises: ValueError where x has no feature, or weight or bias does not have the size of the last axis.
     Source: Ba et al. 2016; section 3.1
     """
-    x, weight, bias = tensors(x=x, weight=weight, bias=bias)
-    check_norm_shapes(x.shape, weight.shape, bias.shape)
-    return apply(LayerNorm, x, weight, bias, eps=eps)
+    return apply(LayerNorm, *norm_inputs(x, weight, bias), eps=eps)
 
 
 # ---- Scaled dot-product attention (section 3.2.1, equation 1) ----
@@ -444,24 +440,27 @@ def cross_entropy(
     (logits,) = tensors(logits=logits)
     if not logits.ndim:
         raise ValueError("logits need a last axis, the classes; found a single number")
-    *leading, classes = logits.shape
-    label_smoothing = number("label_smoothing", label_smoothing)
-    labels, counted = labels_of_rows(logits, targets, classes, ignore_index, label_smoothing, reduction)
-    loss, nll = apply(
-        CrossEntropy,
-        logits.reshape(math.prod(leading), classes) if logits.ndim != 2 else logits,
-        targets=labels, counted=counted, label_smoothing=label_smoothing, reduction=reduction,
-    )  # fmt: skip
-    if reduction == "none" and len(leading) != 1:
-        loss, nll = loss.reshape(tuple(leading)), nll.reshape(tuple(leading))
-    return (loss, nll.detach()) if with_nll else loss  # type: ignore[return-value]  # a Tensor can be unpacked, too
+    settings = labels_of_rows(logits, targets, logits.shape[-1], ignore_index, label_smoothing, reduction)
+    return loss_of_rows(CrossEntropy, logits, with_nll=with_nll, **settings)
+
+
+def loss_of_rows(op_class: type[Op], x: Tensor, *others: Any, with_nll: bool, **settings: Any) -> Any:
+    """The loss of an op that takes rows, of x [..., D], with the shape that `reduction` asks for."""
+    losses: Any = apply(op_class, x if x.ndim == 2 else rows_of(x), *others, **settings)
+    if settings["reduction"] == "none" and x.ndim != 2:
+        losses = [each.reshape(x.shape[:-1]) for each in losses]
+    loss, nll = losses
+    return (loss, nll.detach()) if with_nll else loss
 
 
 def labels_of_rows(
     x: Any, targets: Any, classes: int, ignore_index: int, label_smoothing: float, reduction: str
-) -> tuple[Array, Array]:
-    """The targets of the rows of x and which of them count, on the device of x.  Shapes: -> int [N], bool [N]"""
-    targets = array_of(targets)
+) -> dict[str, Any]:
+    """The parameters of the loss of the rows of x: targets, and which of them count, on the device of x.
+
+    Shapes: -> int [N], bool [N]
+    """
+    targets, label_smoothing = array_of(targets), number("label_smoothing", label_smoothing)
     if targets.shape != tuple(x.shape[:-1]):
         raise ValueError(f"targets of shape {targets.shape} do not match logits of shape {(*x.shape[:-1], classes)}")
     if reduction not in ("mean", "sum", "none"):
@@ -474,4 +473,5 @@ def labels_of_rows(
     if isinstance(targets, np.ndarray):
         check_indices(targets[counted], classes, "cross_entropy target")
     backend = backend_of([x.data])
-    return backend.asarray(targets), backend.asarray(counted)
+    rows = {"targets": backend.asarray(targets), "counted": backend.asarray(counted)}
+    return {**rows, "label_smoothing": label_smoothing, "reduction": reduction}

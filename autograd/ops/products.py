@@ -11,7 +11,7 @@ import numpy as np
 from autograd.backend import is_floating
 from autograd.engine import Op, apply
 from autograd.ops.arithmetic import multiply
-from autograd.ops.shape import reshape
+from autograd.ops.shape import reshape, swapaxes
 from autograd.tensor import Tensor, TensorLike, attach, tensors
 
 
@@ -73,7 +73,17 @@ def matmul(a: TensorLike, b: TensorLike) -> Tensor:
     return apply(Matmul, a, b)
 
 
-attach(__matmul__=matmul, __rmatmul__=lambda x, other: matmul(other, x))
+def _transposed_matrices(x: Tensor) -> Tensor:
+    if x.ndim < 2:
+        raise ValueError(f"mT exchanges the last two axes, this Tensor has shape {x.shape}")
+    return swapaxes(x, -1, -2)
+
+
+attach(
+    __matmul__=matmul,
+    __rmatmul__=lambda x, other: matmul(other, x),
+    mT=property(_transposed_matrices, doc="The last two axes exchanged."),
+)
 
 
 def dot(a: TensorLike, b: TensorLike) -> Tensor:

@@ -28,12 +28,6 @@ def terms(x: Any, y: Any) -> int:
     return x.size // y.size if y.size else 0
 
 
-def refuse_list(axis: Any) -> None:
-    """Raises: TypeError if `axis` is a list: several axes are a tuple, as in NumPy"""
-    if isinstance(axis, list):
-        raise TypeError(f"axis={axis} is a list; write a tuple, axis={tuple(axis)}")
-
-
 def in_float32(x: Any) -> Any:
     """x, in float32 if it is float16 or bfloat16: its sums and squares may be beyond these."""
     return widened(x)[0] if x.dtype.itemsize == 2 and is_floating(x.dtype) else x
@@ -62,7 +56,6 @@ class Sum(Op):
 
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis` (an int, a tuple, or None for all axes)."""
-    refuse_list(axis)
     return apply(Sum, x, axis=axis, keepdims=keepdims)
 
 
@@ -83,7 +76,6 @@ class Mean(Op):
 
 def mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over `axis` (an int, a tuple, or None for all axes)."""
-    refuse_list(axis)
     return apply(Mean, x, axis=axis, keepdims=keepdims)
 
 
@@ -116,7 +108,6 @@ def var(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
 
     PyTorch calls `ddof` the `correction`; its default there is 1.
     """
-    refuse_list(axis)
     return apply(Var, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
@@ -142,7 +133,6 @@ def std(x: TensorLike, axis: Axis = None, ddof: float = 0, keepdims: bool = Fals
 
     PyTorch calls `ddof` the `correction`; its default there is 1.
     """
-    refuse_list(axis)
     return apply(Std, x, axis=axis, ddof=ddof, keepdims=keepdims)
 
 
@@ -179,7 +169,6 @@ class Prod(Op):
 
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product over `axis` (an int, a tuple, or None for all axes)."""
-    refuse_list(axis)
     return apply(Prod, x, axis=axis, keepdims=keepdims)
 
 
@@ -232,22 +221,15 @@ def max(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Equal maxima share the gradient evenly, as in PyTorch's amax.
     """
-    refuse_list(axis)
     return apply(Max, x, axis=axis, keepdims=keepdims)
 
 
-class Min(Op):
+class Min(Max):
     """y = min x over `axis`; equal minima share the gradient evenly"""
-
-    reads = "x y"
 
     @staticmethod
     def forward(xp, x, *, axis, keepdims):
         return xp.min(x, axis=axis, keepdims=keepdims)
-
-    @staticmethod
-    def backward(xp, g, y, x, *, axis, keepdims):
-        return Max.backward(xp, g, y, x, axis=axis, keepdims=keepdims)
 
 
 def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -255,7 +237,6 @@ def min(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Equal minima share the gradient evenly, as in PyTorch's amin.
     """
-    refuse_list(axis)
     return apply(Min, x, axis=axis, keepdims=keepdims)
 
 
@@ -296,7 +277,6 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
 
     The result is -inf where all x are -inf or there are none; the gradient is 0 there.
     """
-    refuse_list(axis)
     return apply(LogSumExp, x, axis=axis, keepdims=keepdims)
 
 
@@ -323,7 +303,6 @@ def softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
     If every x along the axis is -inf, all weights and gradients are 0 (PyTorch's softmax gives NaN there, its
     scaled_dot_product_attention 0).
     """
-    refuse_list(axis)
     return apply(Softmax, x, axis=axis)
 
 
@@ -349,5 +328,4 @@ def log_softmax(x: TensorLike, axis: Axis = -1) -> Tensor:
 
     If every x along the axis is -inf, the result is -inf, not NaN.
     """
-    refuse_list(axis)
     return apply(LogSoftmax, x, axis=axis)

@@ -10,8 +10,7 @@ import numpy as np
 
 from autograd.backend import as_array, backend_of
 from autograd.engine import Op, apply
-from autograd.ops.reduce import refuse_list
-from autograd.tensor import Tensor, TensorLike, attach, number, tensors
+from autograd.tensor import Tensor, TensorLike, attach, number, refuse_list, tensors
 
 
 class Reshape(Op):
@@ -102,15 +101,8 @@ def _one_sequence(numbers: tuple[Any, ...]) -> Any:
     return numbers[0] if len(numbers) == 1 and not isinstance(numbers[0], int) else numbers
 
 
-def _transposed_matrices(x: Tensor) -> Tensor:
-    if x.ndim < 2:
-        raise ValueError(f"mT exchanges the last two axes, this Tensor has shape {x.shape}")
-    return swapaxes(x, -1, -2)
-
-
 attach(
     T=property(transpose, doc="All axes reversed."),
-    mT=property(_transposed_matrices, doc="The last two axes exchanged."),
     reshape=lambda x, *shape: reshape(x, _one_sequence(shape)),
     transpose=lambda x, *axes: transpose(x, _one_sequence(axes) or None),
     flatten=flatten,
@@ -121,25 +113,34 @@ attach(
 # ---- The shapes of the inputs of layers ----
 
 
-def check_linear_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None) -> None:
-    """Raises: ValueError unless x [..., in], weight [out, in] and bias [out] fit"""
-    if len(weight) != 2:
-        raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {weight}")
-    if not x or x[-1] != weight[1]:
-        raise ValueError(
-            f"linear: x of shape {x} does not end in the {weight[1]} inputs of the weight [out, in] {weight}"
-        )
-    if bias is not None and bias != weight[:1]:
-        raise ValueError(f"linear: bias has shape {bias}, the weight [out, in] {weight} asks for {weight[:1]}")
+def linear_inputs(x: Any, weight: Any, bias: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+    """x, weight and bias as Tensors, a bias of None as None.
+
+    Raises: ValueError unless x [..., in], weight [out, in] and bias [out] fit
+    """
+    x, weight = tensors(x=x, weight=weight)
+    shape = weight.shape
+    if len(shape) != 2:
+        raise ValueError(f"linear needs a weight of two axes, [out, in]; found shape {shape}")
+    if x.shape[-1:] != shape[1:]:
+        message = f"does not end in the {shape[1]} inputs of the weight [out, in] {shape}"
+        raise ValueError(f"linear: x of shape {x.shape} {message}")
+    if bias is not None:
+        (bias,) = tensors(bias=bias)
+        if bias.shape != shape[:1]:
+            raise ValueError(f"linear: bias has shape {bias.shape}, the weight [out, in] {shape} asks for {shape[:1]}")
+    return x, weight, bias
 
 
-def check_norm_shapes(x: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...]) -> None:
-    """Raises: ValueError unless x [..., D], weight [D] and bias [D] fit, with D > 0"""
-    if x[-1:] in ((), (0,)):
-        raise ValueError(f"layer norm needs a last axis with at least one feature, found x of shape {x}")
-    for name, shape in (("weight", weight), ("bias", bias)):
-        if shape != x[-1:]:
-            raise ValueError(f"layer norm's {name} has shape {shape}, the last axis of x asks for {x[-1:]}")
+def norm_inputs(x: Any, weight: Any, bias: Any) -> list[Tensor]:
+    """x, weight and bias as Tensors.  Raises: ValueError unless x [..., D], weight [D] and bias [D] fit, with D > 0"""
+    x, weight, bias = found = tensors(x=x, weight=weight, bias=bias)
+    if x.shape[-1:] in ((), (0,)):
+        raise ValueError(f"layer norm needs a last axis with at least one feature, found x of shape {x.shape}")
+    for name, each in (("weight", weight), ("bias", bias)):
+        if each.shape != x.shape[-1:]:
+            raise ValueError(f"layer norm's {name} has shape {each.shape}, the last axis of x asks for {x.shape[-1:]}")
+    return found
 
 
 def as_attention_inputs(query: Any, key: Any, value: Any, scale: float | None) -> tuple[Tensor, Tensor, Tensor, float]:
