@@ -358,54 +358,45 @@ def backward_pass_events() -> Iterator[None]:
             call()
 
 
-@silent()
-@backward_pass_events()
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Any],
     *,
-    retain_graph: bool = False,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
     wanted: Sequence[Tensor] | None = None,
-    recorded: bool = False,
 ) -> list[Tensor | None]:
-    """Propagate `gradients` of `outputs`, arrays, back through the graph; Tensors, if the pass is `recorded` itself.
+    """Propagate `gradients` of `outputs` back through the graph; see `backward` for the other arguments.
 
     Without `wanted`, gradients are added to the `grad` of every leaf reached; with it, the gradients of those
-    Tensors are returned instead and no `grad` is changed.
+    Tensors are returned instead and no `grad` is changed.  With `create_graph`, the gradients are Tensors on their way.
 
     Division by zero, overflow and invalid operations give ∞ and NaN without NumPy's warnings (the slope of sqrt at 0
     *is* infinite): a warning raised here could not name the op, `autograd.anomaly.anomaly_mode` does.
     """
-    nodes, arrivals = plan(outputs, wanted)
-    sums = GradientSums(arrivals, wanted, recorded)
-    for output, g in zip(outputs, gradients, strict=True):
-        if id(split(edge_of(output))[0]) in arrivals:
-            sums.add(edge_of(output), [g], 0)
-    for node in nodes:
-        g_outputs = sums.take(node)
-        edges = node._edges
-        if wanted is not None:
-            edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
-            if all(e is None for e in edges):  # wanted itself
-                continue
-        g_inputs = _node_backward(node, g_outputs, recorded)
-        del g_outputs  # before the sums look who else refers to these arrays
-        for i, edge in enumerate(edges):
-            if edge is not None:
-                sums.add(edge, g_inputs, i)
-        if not retain_graph:
-            node._saved, node.freed = (), True
-    return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
-
-
-def differentiate(
-    outputs: Sequence[Tensor], gradients: Sequence[Any], wanted: Any, retain_graph: bool | None, create_graph: bool
-) -> list[Tensor | None]:
-    """`run_backward` from `gradients` as users give them; with `create_graph`, it is recorded, and keeps the graph."""
-    starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
     retain_graph = create_graph if retain_graph is None else retain_graph
-    with enable_grad() if create_graph else nullcontext():
-        return run_backward(outputs, starts, retain_graph=retain_graph, wanted=wanted, recorded=create_graph)
+    with silent(), backward_pass_events(), enable_grad() if create_graph else nullcontext():
+        starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
+        nodes, arrivals = plan(outputs, wanted)
+        sums = GradientSums(arrivals, wanted, create_graph)
+        for i, output in enumerate(outputs):
+            if id(split(edge_of(output))[0]) in arrivals:
+                sums.add(edge_of(output), starts, i)
+        for node in nodes:
+            g_outputs = sums.take(node)
+            edges = node._edges
+            if wanted is not None:
+                edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
+                if all(e is None for e in edges):  # wanted itself
+                    continue
+            g_inputs = _node_backward(node, g_outputs, create_graph)
+            del g_outputs  # before the sums look who else refers to these arrays
+            for i, edge in enumerate(edges):
+                if edge is not None:
+                    sums.add(edge, g_inputs, i)
+            if not retain_graph:
+                node._saved, node.freed = (), True
+        return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
 
 
 def backward(
@@ -425,7 +416,7 @@ def backward(
     ValueError if `gradient` has the wrong shape; NotImplementedError for create_graph=True through an op whose backward
     pass cannot be recorded
     """
-    differentiate([self], [gradient], None, retain_graph, create_graph)
+    run_backward([self], [gradient], retain_graph=retain_graph, create_graph=create_graph)
 
 
 attach(backward=backward)

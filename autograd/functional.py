@@ -18,7 +18,7 @@ import numpy as np
 
 from autograd import ops
 from autograd.backend import as_array, backend_of
-from autograd.engine import Op, apply, differentiate, reachable
+from autograd.engine import Op, apply, reachable, run_backward
 from autograd.modes import enable_grad, is_grad_enabled, no_grad
 from autograd.tensor import Tensor, TensorLike, edge_of, new_tensor
 
@@ -86,7 +86,7 @@ def grad(
     if allow_unused:  # a result without a graph, such as the gradient of a linear function, depends on none of them
         given = [g for y, g in zip(outputs, given, strict=True) if y.requires_grad]
         outputs = [y for y in outputs if y.requires_grad]
-    results = differentiate(outputs, given, inputs, retain_graph, create_graph)
+    results = run_backward(outputs, given, retain_graph=retain_graph, create_graph=create_graph, wanted=inputs)
     if not allow_unused and any(g is None for g in results):
         unused = [i for i, g in enumerate(results) if g is None]
         raise RuntimeError(f"the outputs of grad() do not depend on input(s) {unused}; pass allow_unused=True")
