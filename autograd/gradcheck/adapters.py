@@ -12,9 +12,10 @@ gradcheck(from_vjp(softplus, softplus_vjp), x)
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -34,22 +35,20 @@ class GradcheckWarning(UserWarning):
 
 
 class Wrapped(Op):
-    """An op whose class has `value` and `pull_back` of all positional inputs, which `fill` makes of the arrays."""
+    """An op of `run(inputs)`, which returns the outputs and the function from their gradients and the inputs back.
 
+    inputs: all positional ones, which `fill` makes of the arrays among them
+    """
+
+    run: ClassVar[Function]
     warned_of: ClassVar[set[int]]  # inputs whose gradients nothing is compared with
-
-    def value(self, inputs: Sequence[Any]) -> Any:
-        """The outputs: one, or a tuple of several."""
-        raise NotImplementedError
-
-    def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-        """A gradient for each positional input, or for each array, or one alone."""
-        raise NotImplementedError
+    unchecked: Callable[[], list[str]] = list
+    """Shapes of what else the outputs depend on and could be differentiated by."""
 
     def forward(self, *arrays: Array, fill: Function, places: Sequence[int], keywords: dict[str, Any]) -> Any:
         self.fill, self.places, self.keywords = fill, places, keywords
         self.save(*arrays)
-        outputs = self.value(fill(arrays))
+        outputs, self.back = self.run(fill(arrays))
         self.several = isinstance(outputs, (tuple, list))
         values = [np.asarray(y) for y in (outputs if self.several else [outputs])]
         if any(y.dtype == object for y in values):
@@ -59,13 +58,9 @@ class Wrapped(Op):
             )
         return tuple(values) if self.several else values[0]
 
-    def unchecked(self) -> list[str]:
-        """Shapes of what else the outputs depend on and could be differentiated by; call it after `forward`."""
-        return []
-
     def backward(self, *gs: Array) -> Any:
         inputs = self.fill(self.saved)
-        found = self.pull_back(gs, inputs)
+        found = self.back(gs if self.several else gs[0], inputs)
         every = found if isinstance(found, (tuple, list)) else (found,)
         if len(every) == len(inputs):
             for k, (x, g) in enumerate(zip(inputs, every, strict=True)):
@@ -92,8 +87,10 @@ def _is_unchecked(x: Any, g: Any) -> bool:
     return is_number and g is not None and bool(np.any(g))
 
 
-def _callable(op: type[Wrapped], function: Function) -> Function:
-    op.warned_of = set()
+def _wrap(function: Function, run: Function) -> Function:
+    """A function of Tensors by the op of `run(op, inputs)`, which has the name of `function`."""
+    name = getattr(function, "__name__", type(function).__name__).strip("<>")
+    op = type(name, (Wrapped,), {"run": run, "warned_of": set()})
 
     def wrapped(*inputs: Any, **keywords: Any) -> Any:
         places = [k for k, x in enumerate(inputs) if isinstance(x, (Tensor, np.ndarray))]
@@ -101,16 +98,23 @@ def _callable(op: type[Wrapped], function: Function) -> Function:
 
         def fill(arrays: Sequence[Any]) -> list[Any]:
             """All positional inputs, given those that are arrays."""
-            filled = list(others)
-            for place, a in zip(places, arrays, strict=True):
-                filled[place] = a
-            return filled
+            given = iter(arrays)
+            return [next(given) if k in places else x for k, x in enumerate(others)]
 
         return apply(op, *[inputs[k] for k in places], fill=fill, places=places, keywords=keywords)
 
     if hasattr(function, "__name__"):
         functools.update_wrapper(wrapped, function, updated=())
     return wrapped
+
+
+def names_of(function: Function) -> list[str]:
+    """Return the names of the positional parameters; none of a callable without a signature."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 # ---- NumPy ----
@@ -129,23 +133,17 @@ def from_vjp(function: Function, vjp: Function) -> Function:
 
     Raises: TypeError if the names of vjp's parameters say that the gradient is the last
     """
-    code = getattr(vjp, "__code__", None)
-    names: tuple[str, ...] = code.co_varnames[: code.co_argcount] if code else ()
+    names = names_of(vjp)
     if len(names) > 1 and names[-1] in GRADIENT_NAMES and names[0] not in GRADIENT_NAMES:
         raise TypeError(
             f"vjp is called with the incoming gradient first, and its parameters are ({', '.join(names)}): write "
             f"vjp({', '.join([names[-1], *names[:-1]])})"
         )
 
-    class FromVjp(Wrapped):
-        def value(self, inputs: Sequence[Any]) -> Any:
-            return function(*inputs, **self.keywords)
+    def run(op: Wrapped, inputs: Sequence[Any]) -> tuple[Any, Function]:
+        return function(*inputs, **op.keywords), lambda g, inputs: vjp(g, *inputs, **op.keywords)
 
-        def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-            return vjp(gs if self.several else gs[0], *inputs, **self.keywords)
-
-    FromVjp.__name__ = FromVjp.__qualname__ = getattr(function, "__name__", type(function).__name__).strip("<>")
-    return _callable(FromVjp, function)
+    return _wrap(function, run)
 
 
 def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | None = None) -> Function:
@@ -166,73 +164,62 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
         kept, gradients = params
         params = {name: (partial(kept.get, name), partial(kept.__setitem__, name), partial(gradients.get, name))
                   for name in kept}  # fmt: skip
-    parameters = {name: _Parameter(*three) for name, three in (params or {}).items()}
+    parameters = params or {}
 
-    def with_values(values: Sequence[Array], call: Function) -> Any:
-        before = [p.get() for p in parameters.values()]
+    @contextmanager
+    def holding(values: Sequence[Array]) -> Iterator[None]:
+        """Context manager: the parameters have other values."""
+        before = [get() for get, _, _ in parameters.values()]
         try:
-            for parameter, value in zip(parameters.values(), values, strict=True):
-                parameter.set(value)
-            return call()
+            for (_, put, _), value in zip(parameters.values(), values, strict=True):
+                put(value)
+            yield
         finally:
-            for parameter, value in zip(parameters.values(), before, strict=True):
-                parameter.set(value)
+            for (_, put, _), value in zip(parameters.values(), before, strict=True):
+                put(value)
 
-    class FromPair(Wrapped):
-        def value(self, inputs: Sequence[Any]) -> Any:
-            count = len(inputs) - len(parameters)
-            found = with_values(inputs[count:], lambda: layer(*inputs[:count]))
-            if not isinstance(found, tuple) or len(found) != 2 or not callable(found[1]):
-                raise TypeError(f"layer must return a pair (output, backprop), found {type(found).__name__}")
-            output, self.backprop = found
-            return output
+    def run(op: Wrapped, inputs: Sequence[Any]) -> tuple[Any, Function]:
+        count = len(inputs) - len(parameters)
+        with holding(inputs[count:]):
+            found = layer(*inputs[:count], **op.keywords)
+        if not isinstance(found, tuple) or len(found) != 2 or not callable(found[1]):
+            raise TypeError(f"layer must return a pair (output, backprop), found {type(found).__name__}")
+        output, backprop = found
 
-        def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-            values = inputs[len(inputs) - len(parameters) :]
-            for parameter in parameters.values():
-                parameter.clear()
-            back = with_values(values, lambda: self.backprop(gs if self.several else gs[0]))
-            back = back if isinstance(back, (tuple, list)) else (back,)
-            found = [p.read(np.shape(value)) for p, value in zip(parameters.values(), values, strict=True)]
-            return (*back, *found)
+        def back(g: Any, inputs: Sequence[Any]) -> Any:
+            for get, _, gradient in parameters.values():
+                old = _last(gradient)
+                if isinstance(old, np.ndarray) and old.flags.writeable and not np.shares_memory(old, np.asarray(get())):
+                    old[...] = 0
+            with holding(inputs[count:]):
+                every = backprop(g)
+            every = every if isinstance(every, (tuple, list)) else (every,)
+            found = [_last(gradient) for _, _, gradient in parameters.values()]
+            return (*every, *[np.zeros(np.shape(value)) if g is None else np.array(g)
+                             for g, value in zip(found, inputs[count:], strict=True)])  # fmt: skip
 
-    FromPair.__name__ = FromPair.__qualname__ = getattr(layer, "__name__", type(layer).__name__).strip("<>")
-    call = _callable(FromPair, layer)
+        return output, back
+
+    call = _wrap(layer, run)
     if not parameters:
         return call
 
-    def wrapped(*inputs: Any) -> Any:
-        return call(*inputs, *[p.value() for p in parameters.values()])
+    def values() -> dict[Any, Array]:
+        return {name: np.array(get(), dtype=np.float64) for name, (get, _, _) in parameters.items()}
 
-    wrapped.with_parameters = call, {name: p.value() for name, p in parameters.items()}  # type: ignore[attr-defined]
+    def wrapped(*inputs: Any) -> Any:
+        return call(*inputs, *values().values())
+
+    wrapped.with_parameters = call, values()  # type: ignore[attr-defined]
     return wrapped
 
 
-@dataclass
-class _Parameter:
-    get: Function
-    set: Function
-    gradient: Function
-
-    def value(self) -> Array:
-        return np.array(self.get(), dtype=np.float64)
-
-    def read(self, shape: tuple[int, ...]) -> Array:
-        """The gradient, copied; zeros before the first pass."""
-        try:
-            found = self.gradient()
-        except (KeyError, AttributeError):
-            found = None
-        return np.zeros(shape) if found is None else np.array(found)
-
-    def clear(self) -> None:
-        try:
-            found = self.gradient()
-        except (KeyError, AttributeError):
-            return
-        own = isinstance(found, np.ndarray) and not np.shares_memory(found, np.asarray(self.get()))
-        if own and found.flags.writeable:
-            found[...] = 0
+def _last(gradient: Function) -> Any:
+    """What the last backprop found; None before the first."""
+    try:
+        return gradient()
+    except (KeyError, AttributeError):
+        return None
 
 
 # ---- PyTorch ----
@@ -250,8 +237,11 @@ def from_torch(function: Function) -> Function:
 
     Raises: ImportError without PyTorch
     """
-    torch = _torch()
-    wrapped: Any = _of_tensors(function)
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError("from_torch needs PyTorch: pip install torch") from error
+    wrapped: Any = _wrap(function, functools.partialmethod(_run_torch, function))
     if isinstance(function, torch.nn.Module):
         parameters = {name: p for name, p in function.named_parameters() if p.requires_grad}
         names = list(parameters)
@@ -263,66 +253,55 @@ def from_torch(function: Function) -> Function:
             given = {**buffers, **{name: p.contiguous() for name, p in zip(names, values[count:], strict=True)}}
             return torch.func.functional_call(function, given, values[:count], keywords)
 
-        wrapped.with_parameters = _of_tensors(call), parameters
+        wrapped.with_parameters = _wrap(call, functools.partialmethod(_run_torch, call)), parameters
     return wrapped
 
 
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError("from_torch needs PyTorch: pip install torch") from error
-    return torch
+def _run_torch(op: Wrapped, function: Function, inputs: Sequence[Any]) -> tuple[Any, Function]:
+    """The outputs of a function of PyTorch tensors, and its backward pass."""
+    import torch
 
+    needs = op.fill(op.needs_gradient)
+    tensors = [_tensor(a, need) for a, need in zip(inputs, needs, strict=True)]
+    with torch.set_grad_enabled(any(op.needs_gradient)):
+        outputs = function(*tensors, **op.keywords)
+    results = _flat(outputs)
+    for y in results:
+        if not isinstance(y, torch.Tensor):
+            raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
 
-def _of_tensors(function: Function) -> Function:
-    return _callable(type("FromTorch", (FromTorch,), {"function": staticmethod(function)}), function)
-
-
-class FromTorch(Wrapped):
-    """A function of PyTorch tensors, which a subclass names in `function`."""
-
-    function: Function
-
-    def value(self, inputs: Sequence[Any]) -> Any:
-        torch = _torch()
-        needs = self.fill(self.needs_gradient)
-        self.tensors = [_tensor(a, need) for a, need in zip(inputs, needs, strict=True)]
-        with torch.set_grad_enabled(any(self.needs_gradient)):
-            outputs = self.function(*self.tensors, **self.keywords)
-        self.results = tuple(_flat(outputs))
-        for y in self.results:
-            if not isinstance(y, torch.Tensor):
-                raise TypeError(f"the function returned {type(y).__name__}; from_torch needs PyTorch's tensors")
-        values = tuple([_array(y) for y in self.results])
-        return values[0] if isinstance(outputs, torch.Tensor) else values
-
-    def unchecked(self) -> list[str]:
-        known = {id(x) for x in self.tensors}
-        nodes = [y.grad_fn for y in self.results if y.grad_fn is not None]
-        seen, found = set(nodes), []
-        for node in nodes:  # grows
-            leaf = getattr(node, "variable", None)
-            if leaf is not None and id(leaf) not in known:
-                found.append(f"{tuple(leaf.shape)} of PyTorch")
-            fresh = {other for other, _ in node.next_functions if other is not None} - seen
-            seen |= fresh
-            nodes += fresh
-        return found
-
-    def pull_back(self, gs: tuple[Array, ...], inputs: Sequence[Any]) -> Any:
-        torch = _torch()
-        pairs = [(y, _tensor(g)) for y, g in zip(self.results, gs, strict=True) if y.requires_grad]
-        places = [k for k, x in enumerate(self.tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
+    def back(gs: Any, inputs: Sequence[Any]) -> Any:
         gradients: list[Array | None] = [None] * len(inputs)
+        gs = gs if isinstance(gs, tuple) else (gs,)
+        pairs = [(y, _tensor(g)) for y, g in zip(results, gs, strict=True) if y.requires_grad]
+        places = [k for k, x in enumerate(tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
         if pairs and places:
             found = torch.autograd.grad(
-                [y for y, _ in pairs], [self.tensors[k] for k in places], [g for _, g in pairs],
+                [y for y, _ in pairs], [tensors[k] for k in places], [g for _, g in pairs],
                 retain_graph=True, allow_unused=True,
             )  # fmt: skip
             for k, g in zip(places, found, strict=True):
                 gradients[k] = None if g is None else _array(g)
         return gradients
+
+    op.unchecked = lambda: _other_leaves(results, tensors)
+    values = [_array(y) for y in results]
+    return values[0] if isinstance(outputs, torch.Tensor) else values, back
+
+
+def _other_leaves(results: Sequence[Any], tensors: Sequence[Any]) -> list[str]:
+    """Shapes of the leaves of PyTorch's graph that are not among the tensors."""
+    known = {id(x) for x in tensors}
+    nodes = [y.grad_fn for y in results if y.grad_fn is not None]
+    seen, found = set(nodes), []
+    for node in nodes:  # grows
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in known:
+            found.append(f"{tuple(leaf.shape)} of PyTorch")
+        fresh = {other for other, _ in node.next_functions if other is not None} - seen
+        seen |= fresh
+        nodes += fresh
+    return found
 
 
 def _flat(outputs: Any) -> list[Any]:
@@ -337,28 +316,14 @@ def _flat(outputs: Any) -> list[Any]:
 def _tensor(a: Any, needs: bool = False) -> Any:
     if not isinstance(a, np.ndarray):
         return a
+    import torch
+
     usable = a.flags.writeable and all(stride >= 0 for stride in a.strides)
-    return _torch().from_numpy(a if usable else a.copy()).requires_grad_(needs)
+    return torch.from_numpy(a if usable else a.copy()).requires_grad_(needs)
 
 
 def _array(y: Any) -> Array:
     return y.detach().resolve_conj().resolve_neg().numpy()
-
-
-def array_of_torch(x: Any, position: int | str, precision: str = "float64") -> Any:
-    """Return the array of a PyTorch tensor; other tensors, and what is no tensor of PyTorch, as they are.
-
-    Raises: TypeError for floating-point numbers of less precision
-    """
-    if not is_torch(x) or not x.is_floating_point():
-        return x
-    if x.element_size() < np.dtype(precision).itemsize:
-        raise TypeError(
-            f"{f'input {position}' if isinstance(position, int) else position} is {x.dtype}, in which small "
-            "differences are lost to rounding: pass "
-            + ("x.double()" if isinstance(position, int) else "from_torch(module.double())")
-        )
-    return x.detach().cpu().numpy()
 
 
 def is_torch(x: Any) -> bool:

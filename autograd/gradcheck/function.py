@@ -19,7 +19,7 @@ import numpy as np
 
 from autograd import engine, functional, observers, random
 from autograd.backend import backend_of
-from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, array_of_torch, is_torch
+from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, is_torch
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
@@ -93,8 +93,12 @@ class CheckedFunction:
         given = len(self.arguments) - len(self.parameter_names)
         chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments[:given])
         for i, x in enumerate(self.arguments):
-            if not (chosen and is_torch(x) and not x.requires_grad):
-                self.arguments[i] = array_of_torch(x, i if i < given else self.parameter_names[i - given], precision)
+            if is_torch(x) and x.is_floating_point() and (x.requires_grad or not chosen):
+                if i < given:
+                    _check_precision(f"input {i}", x, precision, "x.double()")
+                else:
+                    _check_precision(self.parameter_names[i - given], x, precision, "from_torch(module.double())")
+                self.arguments[i] = x.detach().cpu().numpy()
         first = {id(x): i for i, x in reversed(list(enumerate(self.arguments)))}
         self.positions = [
             i
@@ -399,13 +403,17 @@ def _is_differentiated(x: Any) -> bool:
     return hasattr(x, "dtype") and hasattr(x, "shape") and getattr(x.dtype, "kind", "") == "f"
 
 
-def _check_input(position: int, x: Any, precision: str) -> None:
+def _check_precision(name: str, x: Any, precision: str, advice: str) -> None:
     if x.dtype.itemsize < np.dtype(precision).itemsize:
-        raise TypeError(
-            f"input {position} is {x.dtype}, in which small differences are lost to rounding: pass "
-            "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
-            'or precision="float32" for a function that computes in float32 alone'
-        )
+        raise TypeError(f"{name} is {x.dtype}, in which small differences are lost to rounding: pass {advice}")
+
+
+def _check_input(position: int, x: Any, precision: str) -> None:
+    advice = (
+        "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
+        'or precision="float32" for a function that computes in float32 alone'
+    )
+    _check_precision(f"input {position}", x, precision, advice)
     if isinstance(x, Tensor) and x.op is not None:
         raise ValueError(
             f"input {position} is the result of {x.op}, so its value cannot be varied by itself; "
