@@ -97,14 +97,12 @@ def gradcheck(
         domain; TypeError or ValueError for what cannot be checked: float32 inputs, no input that requires a gradient,
         a func unsuitable for Options(mode="complex").
     """
-    from autograd.gradcheck.compare import gradient_error
+    from autograd.gradcheck.compare import gradient_error, second_order_error
 
     if order not in (1, 2):
         raise ValueError(f"order={order}: gradcheck knows the orders 1 and 2")
     how: dict[str, Any] = {"atol": atol, "rtol": rtol, "fast": fast, "precision": precision, "options": options}
     gradient_error(func, inputs, **how)
     if order == 2:
-        from autograd.gradcheck.second_order import second_order_error
-
         second_order_error(func, inputs, **how)
     return True

@@ -34,6 +34,11 @@ class GradcheckWarning(UserWarning):
     """A check passes, and leaves something unchecked."""
 
 
+def as_tuple(found: Any) -> tuple[Any, ...]:
+    """Return several results as a tuple, and one as a tuple of one."""
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
 class Wrapped(Op):
     """An op of `run(inputs)`, which returns the outputs and the function from their gradients and the inputs back.
 
@@ -50,7 +55,7 @@ class Wrapped(Op):
         self.save(*arrays)
         outputs, self.back = self.run(fill(arrays))
         self.several = isinstance(outputs, (tuple, list))
-        values = [np.asarray(y) for y in (outputs if self.several else [outputs])]
+        values = [np.asarray(y) for y in as_tuple(outputs)]
         if any(y.dtype == object for y in values):
             raise TypeError(
                 f"the function returned {type(outputs).__name__}, which is not an array of numbers: return an "
@@ -60,8 +65,7 @@ class Wrapped(Op):
 
     def backward(self, *gs: Array) -> Any:
         inputs = self.fill(self.saved)
-        found = self.back(gs if self.several else gs[0], inputs)
-        every = found if isinstance(found, (tuple, list)) else (found,)
+        every: Sequence[Any] = as_tuple(self.back(gs if self.several else gs[0], inputs))
         if len(every) == len(inputs):
             for k, (x, g) in enumerate(zip(inputs, every, strict=True)):
                 if k not in self.warned_of and _is_unchecked(x, g):
@@ -87,7 +91,7 @@ def _is_unchecked(x: Any, g: Any) -> bool:
     return is_number and g is not None and bool(np.any(g))
 
 
-def _wrap(function: Function, run: Function) -> Function:
+def _wrap(function: Function, run: Any) -> Function:
     """A function of Tensors by the op of `run(op, inputs)`, which has the name of `function`."""
     name = getattr(function, "__name__", type(function).__name__).strip("<>")
     op = type(name, (Wrapped,), {"run": run, "warned_of": set()})
@@ -192,8 +196,7 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
                 if isinstance(old, np.ndarray) and old.flags.writeable and not np.shares_memory(old, np.asarray(get())):
                     old[...] = 0
             with holding(inputs[count:]):
-                every = backprop(g)
-            every = every if isinstance(every, (tuple, list)) else (every,)
+                every = as_tuple(backprop(g))
             found = [_last(gradient) for _, _, gradient in parameters.values()]
             return (*every, *[np.zeros(np.shape(value)) if g is None else np.array(g)
                              for g, value in zip(found, inputs[count:], strict=True)])  # fmt: skip
@@ -272,8 +275,7 @@ def _run_torch(op: Wrapped, function: Function, inputs: Sequence[Any]) -> tuple[
 
     def back(gs: Any, inputs: Sequence[Any]) -> Any:
         gradients: list[Array | None] = [None] * len(inputs)
-        gs = gs if isinstance(gs, tuple) else (gs,)
-        pairs = [(y, _tensor(g)) for y, g in zip(results, gs, strict=True) if y.requires_grad]
+        pairs = [(y, _tensor(g)) for y, g in zip(results, as_tuple(gs), strict=True) if y.requires_grad]
         places = [k for k, x in enumerate(tensors) if isinstance(x, torch.Tensor) and x.requires_grad]
         if pairs and places:
             found = torch.autograd.grad(

@@ -8,14 +8,20 @@ from itertools import combinations
 
 import numpy as np
 
-from autograd.gradcheck.evidence import Array, Evidence, Guess, Shape, listed, ratio_of, subsets
 from autograd.gradcheck.factors import (
     NICE,
+    Array,
+    Evidence,
+    Guess,
+    Shape,
     by_logarithm,
     constant_factor,
     factor_beside_decay,
     factor_of_values,
+    listed,
     own_factors,
+    ratio_of,
+    subsets,
     term_of_values,
     two_factors,
 )

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError, copy_with_layout
+from autograd.gradcheck.adapters import as_tuple
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError, copy_with_layout, joined
 from autograd.gradcheck.jacobians import Comparison, about_rounding
-from autograd.gradcheck.line import Line, narrow_down, size_of
-from autograd.gradcheck.numerical import Reference, quick_slope, slope
+from autograd.gradcheck.numerical import Line, Reference, quick_slope, size_of, slope
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
@@ -42,41 +41,33 @@ ALONE = 8  # of increasing integers, the most that are changed alone
 PAIRS = 3  # the most pairs of inputs that are given one array
 
 
-class Allowed(NamedTuple):
-    """Tolerances of a derivative besides the known error of differences; usual: Σ |outputs| at the inputs."""
+class Slopes:
+    """Gradients beside slopes along a random direction in all inputs, at a point where there may be no derivatives.
 
-    atol: float
-    rtol: float
-    usual: float
-
-
-class Elsewhere:
-    """The gradients at another point, or for other inputs, beside slopes along a random direction in all inputs.
-
+    atol, rtol: what may differ besides the known error of differences
     least: sizes of the inputs that their elements are moved by at least a tenth of
     """
 
     def __init__(
-        self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], allowed: Allowed,
+        self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], atol: float, rtol: float,
         least: Sequence[float],
     ):  # fmt: skip
         self.function, self.gradients = function, gradients
         self.weights = np.where(np.isfinite(function.middle), weights, 0)
-        self.atol = allowed.atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
-        self.rtol = max(SLOPE, allowed.rtol, 1000 * function.rounding)
-        self.usual = allowed.usual
-        self.gradient = np.concatenate([g.reshape(-1) for g in gradients])
-        sizes = [_sizes(x, size).reshape(-1) for x, size in zip(function.points, least, strict=True)]
-        self.sizes = np.concatenate(sizes)
+        self.atol = atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
+        self.rtol = max(SLOPE, rtol, 1000 * function.rounding)
+        self.gradient = joined(gradients)
+        self.sizes = joined([_sizes(x, size) for x, size in zip(function.points, least, strict=True)])
 
-    def excess(self, line: Line, direction: Array) -> tuple[float, float, float]:
+    def excess(self, line: Line) -> tuple[float, float, float]:
         """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
+        direction = line.direction
         terms = np.where(direction == 0, 0, self.gradient * direction)
         found = quick_slope(line)
         for known, times in ((True, 25), (False, 3)):
             analytic, numerical = float(terms.sum()), float(found.value.item())
             size = abs(numerical) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
-            scale = float(line.scale.item()) + self.usual
+            scale = float(line.scale.item()) + self.function.usual
             allowed = (
                 self.rtol * size + self.atol * abs(direction).sum() + max(FLOOR, 10 * self.function.rounding) * scale
             )
@@ -97,20 +88,14 @@ class Elsewhere:
         None also if no single element is to blame: rounding, or kinks close by, of which those of several outputs may
         cancel in the weighted sum.
         """
-        direction = rng.standard_normal(self.sizes.size) * self.sizes
-
-        def badness(part: Array) -> float:
-            return self.excess(Line.along(self.function, part, self.weights), part)[0] if part.any() else 0.0
-
-        if not badness(direction):
+        line = Line(self.function, rng.standard_normal(self.sizes.size) * self.sizes, self.weights)
+        if not line.moves or not self.excess(line)[0]:
             return None
-        place = narrow_down(direction, badness)
-        i, k = self.function.element_at(place)
-        unit = np.eye(1, direction.size, place)[0]
-        off, analytic, numerical = self.excess(Line.of_element(self.function, i, k, self.weights), unit)
+        i, k = line.worst_element(lambda part: self.excess(part)[0])
+        off, analytic, numerical = self.excess(Line(self.function, (i, k), self.weights))
         if not off:
             return None
-        each, weights = slope(Line.of_element(self.function, i, k)), self.weights
+        each, weights = slope(Line(self.function, (i, k))), self.weights
         confirmed = np.where(weights == 0, 0, weights * each.value)
         known = 3 * np.where(weights == 0, 0, abs(weights) * each.error).sum() + self.rtol * abs(confirmed).sum()
         if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
@@ -138,7 +123,7 @@ class Elsewhere:
     def reaches_unused(self, rng: Rng) -> bool:
         """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
         for place in rng.permutation(np.flatnonzero(self.gradient))[:8]:
-            line = Line.of_element(self.function, *self.function.element_at(int(place)), self.weights)
+            line = Line(self.function, self.function.element_at(int(place)), self.weights)
             if (line(0.1)[1] == line.middle).all():
                 return True
         return False
@@ -197,61 +182,63 @@ def gradients_at(function: CheckedFunction, weights: Array, points: list[Array])
     return None
 
 
-def check_points(
-    function: CheckedFunction, weights: Array, rng: Rng, allowed: Allowed,
-    here_and_there: Sequence[Callable[[list[Array], list[Array]], None]] = (),
-) -> None:  # fmt: skip
-    """Compare the gradients at other points with differences.
+# ---- Other inputs ----
 
-    here_and_there: one check each of the first points: of the gradients there, and of the point
+
+# ---- Other inputs ----
+
+
+class Elsewhere:
+    """Trials of the function at other points, and with other shapes, other indices, and one array in place of two.
+
+    weights: of the outputs [M]; atol, rtol: see `Slopes`
     """
-    further = iter(here_and_there)
-    sizes = [size_of(x) for x in function.points]
-    for what, points in other_points(function.points, rng):
-        found = gradients_at(function, weights, points)
-        if found is None:
-            continue
-        values, there = found
-        next(further, lambda *_: None)(there, points)
-        with function.at(points, values):
-            elsewhere = Elsewhere(function, weights, there, allowed, sizes)
-            wrong = elsewhere.wrong_element(rng)
+
+    def __init__(self, function: CheckedFunction, weights: Array, rng: Rng, atol: float, rtol: float):
+        self.function, self.weights, self.rng, self.tolerances = function, weights, rng, (atol, rtol)
+        self.outputs = function.output_shapes
+
+    def check_points(self, here_and_there: Sequence[Callable[[list[Array], list[Array]], None]] = ()) -> None:
+        """Compare the gradients at other points with differences.
+
+        here_and_there: one check each of the first points: of the gradients there, and of the point
+        """
+        further = iter(here_and_there)
+        sizes = [size_of(x) for x in self.function.points]
+        for what, points in other_points(self.function.points, self.rng):
+            found = gradients_at(self.function, self.weights, points)
+            if found is None:
+                continue
+            values, there = found
+            next(further, lambda *_: None)(there, points)
+            slopes = Slopes(self.function.at(points, values), self.weights, there, *self.tolerances, sizes)
+            wrong = slopes.wrong_element(self.rng)
             if wrong is None:
                 continue
             i, place, analytic, _ = wrong
             if what == HALF_ZERO and points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
                 continue  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
             begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
-            raise elsewhere.report(begin, wrong, rng, UNREACHED)
+            raise slopes.report(begin, wrong, self.rng, UNREACHED)
 
-
-# ---- Other inputs ----
-
-
-class OtherInputs:
-    """Trials of the function with inputs of other shapes, other indices, and one array in place of two."""
-
-    def __init__(self, function: CheckedFunction, rng: Rng, allowed: Allowed):
-        self.function, self.rng, self.allowed = function, rng, allowed
-        function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
-        self.given = [x.numpy().copy() if isinstance(x, Tensor) else x for x in function.arguments]
-        self.arrays = [k for k, x in enumerate(self.given) if isinstance(x, np.ndarray)]
-        self.outputs = function.output_shapes
-        self.fixed = False  # whether some size cannot change
-
-    def check(self) -> None:
-        """Compare the gradients for all of them with differences along a random direction.
+    def check_inputs(self) -> None:
+        """Compare the gradients for other inputs with differences along a random direction.
 
         Raises: GradcheckError if they differ
         """
+        function = self.function
+        function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
+        self.given = [x.numpy().copy() if isinstance(x, Tensor) else x for x in function.arguments]
+        self.arrays = [k for k, x in enumerate(self.given) if isinstance(x, np.ndarray)]
+        self.fixed = False  # whether some size cannot change
         self._other_sizes()
         self._another_axis()
         self._other_broadcasts()
         self._without_axes()
         self._other_indices()
-        positions = self.function.positions
-        pairs = [(i, j) for i in positions for j in positions if i < j and self.given[i].shape == self.given[j].shape]
-        for i, j in pairs[:PAIRS]:
+        same = [(i, j) for i, j in itertools.combinations(function.positions, 2)
+                if self.given[i].shape == self.given[j].shape]  # fmt: skip
+        for i, j in same[:PAIRS]:
             tensor = self._tensor(i, self.given[i])
             self._try({i: tensor, j: tensor}, f"one Tensor for input {i} and input {j}", self._same_shapes)
 
@@ -383,8 +370,7 @@ class OtherInputs:
         def outputs(integers: Array, sign: int) -> list[Array]:
             changed = {j: sign * self.given[j] for j in self.function.positions}  # a maximum may not show the change
             with no_grad():
-                found = self.function.func(*self._arguments({**changed, k: integers}))
-            found = found if isinstance(found, (tuple, list)) else (found,)
+                found = as_tuple(self.function.func(*self._arguments({**changed, k: integers})))
             return [found[j].numpy() for j in self.function.outputs]
 
         if x.ndim != 1 or not (np.diff(x) > 0).all():
@@ -448,7 +434,7 @@ class OtherInputs:
             other = CheckedFunction(here.func, list(self._arguments(changed)), here.parameter_names, here.precision)
         except Exception:  # NaN, or another Tensor than the function takes
             return False
-        other.rounding = here.rounding
+        other.rounding, other.usual = here.rounding, here.usual
         with other:
             try:
                 outputs = other.call()
@@ -466,13 +452,13 @@ class OtherInputs:
                 return False
             except Exception:
                 return False
-            elsewhere = Elsewhere(other, weights, gradients, self.allowed, [size_of(x) for x in other.points])
-            if only_used and elsewhere.reaches_unused(self.rng):
+            slopes = Slopes(other, weights, gradients, *self.tolerances, [size_of(x) for x in other.points])
+            if only_used and slopes.reaches_unused(self.rng):
                 return True
-            found = elsewhere.wrong_element(self.rng)
+            found = slopes.wrong_element(self.rng)
             if found is None:
                 return True
-            raise elsewhere.report(f"the gradient is right for the given inputs, and wrong for {what}", found, self.rng)
+            raise slopes.report(f"the gradient is right for the given inputs, and wrong for {what}", found, self.rng)
 
 
 def _broadcastable(full: Shape) -> Iterator[Shape]:
@@ -481,15 +467,3 @@ def _broadcastable(full: Shape) -> Iterator[Shape]:
     ones = [tuple([1 if k == axis else n for k, n in enumerate(full)]) for axis in axes]
     alone = [tuple([n if k == axis else 1 for k, n in enumerate(full)]) for axis in axes]
     yield from dict.fromkeys([*ones, *alone, full, full[1:]])
-
-
-def check_elsewhere(
-    function: CheckedFunction, weights: Array, rng: Rng, allowed: Allowed, shapes: bool,
-    here_and_there: Sequence[Callable[[list[Array], list[Array]], None]],
-) -> None:  # fmt: skip
-    """Compare the gradients at other points with differences, and those of other inputs if `shapes` says so."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check_points(function, weights, rng, allowed, here_and_there)
-        if shapes:
-            OtherInputs(function, rng, allowed).check()

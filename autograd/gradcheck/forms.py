@@ -11,10 +11,9 @@ import numpy as np
 from autograd.gradcheck.adapters import from_vjp, names_of
 from autograd.gradcheck.compare import Options, gradient_error
 from autograd.gradcheck.diagnosis import likely_cause
-from autograd.gradcheck.evidence import Evidence
+from autograd.gradcheck.factors import Evidence
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
-from autograd.gradcheck.line import Line, size_of
-from autograd.gradcheck.numerical import UNRELIABLE, Estimate, slope
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope, worst
 
 Array = np.ndarray
 Function = Callable[..., Any]
@@ -159,7 +158,7 @@ def _check_slopes(
         if np.isnan(y).any():
             raise NondifferentiableError(f"{what}the function is NaN at {x[np.isnan(y)][0]:.10g}")
         sizes = np.where((abs(x) > 1) | ((abs(x) < 1e-10) & (x != 0)), abs(x), 1.0)
-        found = slope(Line.along(function, np.where(np.isfinite(x), sizes, 0)))
+        found = slope(Line(function, np.where(np.isfinite(x), sizes, 0)))
     values, error, left, right = (part / sizes for part in (found.value, found.error, found.left, found.right))
     least = (1e-9 if precision == "float64" else 1e-5) * np.nan_to_num(abs(y), posinf=0) / sizes
     tolerance = 1e-6 if precision == "float64" else 1e-4
@@ -167,15 +166,15 @@ def _check_slopes(
     smooth = np.isfinite(x) & ~found.kink
     wrong = estimate.wrong(analytic) & smooth
     if wrong.any():
-        worst = int(np.argmax(np.where(wrong, np.nan_to_num(abs(analytic - values), nan=np.inf), -1)))
-        some = np.unique([worst, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(smooth)[:SHOWN]])
+        place = worst(analytic, values, wrong)
+        some = np.unique([place, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(smooth)[:SHOWN]])
         evidence = Evidence(
             np.diag(analytic[some]), np.diag(values[some]), some.shape, some.shape, {"x": x[some], "y": y[some]},
             x[some], noise=float(error[some].max()),
         )  # fmt: skip
         raise GradcheckError(
-            f"{what}wrong derivative at {wrong.sum()} of {x.size} points, most at x = {x[worst]:.10g}:\n"
-            f"  analytic   {analytic[worst]:.10g}\n  numerical  {values[worst]:.10g}, to ±{error[worst]:.0e}\n"
+            f"{what}wrong derivative at {wrong.sum()} of {x.size} points, most at x = {x[place]:.10g}:\n"
+            f"  analytic   {analytic[place]:.10g}\n  numerical  {values[place]:.10g}, to ±{error[place]:.0e}\n"
             f"likely cause: {likely_cause(evidence) or 'no known mistake fits these numbers'}"
         )
     slack = 1e-2 * np.fmax(abs(left), abs(right))

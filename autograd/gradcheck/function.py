@@ -11,15 +11,15 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from autograd import engine, functional, observers, random
 from autograd.backend import backend_of
-from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, is_torch
+from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, as_tuple, is_torch
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
@@ -117,6 +117,7 @@ class CheckedFunction:
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy(), precision) for tensor in self.tensors]
         self.middle = np.zeros(0)  # [M], the output vector at the points
+        self.usual = 0.0  # Σ |outputs| at the inputs, of those that are finite
         self.outputs: list[int] = []  # positions of the differentiable outputs
         self.output_shapes: list[Shape] = []
         self.several = False
@@ -137,15 +138,11 @@ class CheckedFunction:
         """The first step of differences, relative to x: about the cube root of the outputs' rounding, 1e-6 or more."""
         return max(1e-6, self.rounding ** (1 / 3)) if self.rounding > 1e-14 else 1e-6
 
-    @contextmanager
-    def at(self, points: Sequence[Array], values: Array) -> Iterator[None]:
-        """Context manager: the function at another point, where its output vector is `values`."""
-        before = self.points, self.middle
-        self.points, self.middle = list(points), values
-        try:
-            yield
-        finally:
-            self.points, self.middle = before
+    def at(self, points: Sequence[Array], values: Array) -> CheckedFunction:
+        """Return the function at another point, where its output vector is `values`."""
+        there = copy(self)
+        there.points, there.middle = list(points), values
+        return there
 
     # ---- Forward ----
 
@@ -164,7 +161,7 @@ class CheckedFunction:
                 error.add_note(self._hint(str(error)))
             raise
         self.several = isinstance(outputs, (tuple, list))
-        outputs = tuple(outputs) if self.several else (outputs,)
+        outputs = as_tuple(outputs)
         for j, y in enumerate(outputs):
             if not isinstance(y, Tensor):
                 raise TypeError(
@@ -232,8 +229,8 @@ class CheckedFunction:
 
     def vector(self, outputs: Sequence[Tensor]) -> Array:
         """Return the elements of all differentiable outputs, copied."""
-        parts = [outputs[j].numpy().reshape(-1) for j in self.outputs]
-        return np.concatenate(parts).astype(np.result_type(np.float64, *parts), copy=False)
+        values = joined([outputs[j].numpy() for j in self.outputs])
+        return values.astype(np.result_type(np.float64, values), copy=False)
 
     def evaluate(self, points: Sequence[Array] | None = None) -> Array:
         """Return the output vector at `points`, computed without a graph.  Shapes: -> [M]"""
@@ -262,8 +259,7 @@ class CheckedFunction:
 
     def split(self, vector: Array) -> list[Array]:
         """Return an output vector as arrays of the outputs' shapes, copied."""
-        parts = np.split(vector.copy(), self._ends()[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, self.output_shapes, strict=True)]
+        return parts_of(vector.copy(), self.output_shapes)
 
     def gradients(self, weights: Array, points: Sequence[Array] | None = None) -> list[Array]:
         """Gradients of weights · output at `points`, by a new graph.  Shapes: weights [M] -> that of each input"""
@@ -338,27 +334,22 @@ class CheckedFunction:
 
     def element_at(self, place: int) -> tuple[int, int]:
         """Return the input, and its element, that stand at a place of the vector of all inputs."""
-        ends = np.cumsum([x.size for x in self.points])
-        i = int(np.searchsorted(ends, place, side="right"))
-        return i, place - int(ends[i] - self.points[i].size)
+        return _locate(place, [x.shape for x in self.points])
 
     def output_name(self, row: int) -> str:
         """Return the output and the index that a row of the Jacobian belongs to."""
-        j = self.output_of(row)
+        j, place = _locate(row, self.output_shapes)
         name = f"output {self.outputs[j]}" if self.several else "the output"
-        return name + _subscript(self.output_shapes[j], row - self.rows_of(j).start)
+        return name + _subscript(self.output_shapes[j], place)
 
     def output_of(self, row: int) -> int:
         """Return the differentiable output that a row of the Jacobian belongs to."""
-        return int(np.searchsorted(self._ends(), row, side="right"))
+        return _locate(row, self.output_shapes)[0]
 
     def rows_of(self, j: int) -> slice:
         """Return the rows of the Jacobian that belong to a differentiable output."""
-        ends = [0, *self._ends()]
-        return slice(ends[j], ends[j + 1])
-
-    def _ends(self) -> list[int]:
-        return list(itertools.accumulate(math.prod(shape) for shape in self.output_shapes))
+        start = sum(map(math.prod, self.output_shapes[:j]))
+        return slice(start, start + math.prod(self.output_shapes[j]))
 
 
 class _OpAtWork(observers.Observer):
@@ -450,6 +441,24 @@ def copy_with_layout(a: Array, dtype: Any = None) -> Array:
     if abs(a.strides[order[-1]]) > a.itemsize:
         steps[order[-1]] *= 2
     return arrange(a, order, steps, dtype)
+
+
+def joined(arrays: Iterable[Array]) -> Array:
+    """Return the elements of all arrays in one vector."""
+    return np.concatenate([np.reshape(a, -1) for a in arrays])
+
+
+def parts_of(vector: Array, shapes: Sequence[Shape]) -> list[Array]:
+    """Return the arrays of these shapes whose elements are `joined` in a vector."""
+    ends = itertools.accumulate(map(math.prod, shapes))
+    return [part.reshape(shape) for part, shape in zip(np.split(vector, [*ends][:-1]), shapes, strict=True)]
+
+
+def _locate(place: int, shapes: Sequence[Shape]) -> tuple[int, int]:
+    """The array, and its element, that stand at a place of the vector of all."""
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    i = int(np.searchsorted(ends, place, side="right")) - 1
+    return i, place - ends[i]
 
 
 def _subscript(shape: Shape, place: int) -> str:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from autograd.gradcheck.diagnosis import likely_cause
-from autograd.gradcheck.evidence import Evidence
-from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning
-from autograd.gradcheck.line import Line, narrow_down, size_of
-from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Reference, quick_slope, slope
+from autograd.gradcheck.factors import Evidence
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, joined
+from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, Reference, quick_slope, size_of, slope, worst
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -64,7 +63,7 @@ class Comparison:
 
     def numerical(self, i: int, analytic: Array) -> Estimate:
         """The numerical Jacobian by input i.  Shapes: analytic [M, n_i] -> [M, n_i]"""
-        lines = [Line.of_element(self.function, i, place) for place in range(analytic.shape[1])]
+        lines = [Line(self.function, (i, place)) for place in range(analytic.shape[1])]
         return self._estimate(i, lines, analytic)
 
     def jacobian(self, i: int, analytic: Array) -> float:
@@ -91,7 +90,7 @@ class Comparison:
 
         Raises: GradcheckError if one is wrong, after a search for the wrong elements
         """
-        worst = 0.0
+        errors = [0.0]
         for i in range(len(self.gradients)):
             line, analytic = self._random_line(i)
             estimate = self._estimate(i, [line], analytic)
@@ -103,8 +102,8 @@ class Comparison:
                     f"  numerical  {estimate.values.item():.10g}\n"
                     "but none of the single derivatives checked is wrong; many small errors seem to add up"
                 )
-            worst = max(worst, _error(analytic, estimate.values))
-        return worst
+            errors.append(_error(analytic, estimate.values))
+        return max(errors)
 
     def _random_line(self, i: int) -> tuple[Line, Array]:
         """A line along which input i moves, and the slope [1, 1] of the weighted outputs that its gradient says.
@@ -117,8 +116,7 @@ class Comparison:
         direction = direction / (np.linalg.norm(direction) or 1)
         direction = direction * np.where(np.isfinite(point) & (abs(point) > 1e3), abs(point), 1)
         parts = [direction if k == i else np.zeros(x.size) for k, x in enumerate(self.function.points)]
-        line = Line.along(self.function, np.concatenate(parts), self.weights)
-        return line, np.array([[self.gradients[i] @ direction]])
+        return Line(self.function, joined(parts), self.weights), np.array([[self.gradients[i] @ direction]])
 
     def _blame(self, i: int, line: Line) -> None:
         """Search for wrong derivatives by single elements of input i.
@@ -129,17 +127,15 @@ class Comparison:
         if len(self.weights) * gradient.size <= FULL:
             self.jacobian(i, function.jacobian()[i])
             return
-        flat = np.concatenate([g if k == i else 0 * g for k, g in enumerate(self.gradients)])
+        flat = joined(self.gradients)
 
-        def badness(part: Array) -> float:
-            along = Line.along(function, part, self.weights)
-            found = quick_slope(along)
-            return float(abs(flat @ part - (slope(along, found) if found.kink.any() else found).value).item())
+        def badness(part: Line) -> float:
+            found = quick_slope(part)
+            return float(abs(flat @ part.direction - (slope(part, found) if found.kink.any() else found).value).item())
 
-        _, worst = function.element_at(narrow_down(line.direction, badness))
-        places = np.unique([worst, *self.rng.permutation(gradient.size)[:SAMPLE]])
+        places = np.unique([line.worst_element(badness)[1], *self.rng.permutation(gradient.size)[:SAMPLE]])
         analytic = gradient[None, places]
-        lines = [Line.of_element(function, i, int(place), self.weights) for place in places]
+        lines = [Line(function, (i, int(place)), self.weights) for place in places]
         estimate = self.reference.derivatives(lines, analytic)
         if estimate.wrong(analytic).any():
             raise GradcheckError(self._report(i, analytic, estimate, places))
@@ -203,10 +199,7 @@ class Comparison:
 
 def _worst(analytic: Array, estimate: Estimate) -> tuple[int, int]:
     """Row and column of the largest difference of those that are wrong."""
-    with np.errstate(invalid="ignore"):
-        excess = np.nan_to_num(abs(analytic - estimate.values), nan=np.inf)
-    place = int(np.argmax(np.where(estimate.wrong(analytic), excess, -1)))
-    row, column = np.unravel_index(place, analytic.shape)
+    row, column = np.unravel_index(worst(analytic, estimate.values, estimate.wrong(analytic)), analytic.shape)
     return int(row), int(column)
 
 

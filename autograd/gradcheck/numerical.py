@@ -7,21 +7,200 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from autograd.gradcheck.function import CheckedFunction, NondifferentiableError, NotAnalyticError, copy_with_layout
-from autograd.gradcheck.line import DROWNED, Line, measured_noise, narrow_down, size_of
+from autograd.gradcheck.function import (
+    CheckedFunction,
+    NondifferentiableError,
+    NotAnalyticError,
+    copy_with_layout,
+    joined,
+    parts_of,
+)
 
 Array = np.ndarray
 
+ROUNDING = float(np.finfo(float).eps)
+DROWNED = 1e-3  # of the values: a function of which no step sees more than noise
 UNRELIABLE = 1e-2  # of the largest derivative: a reference that is wrong by more proves little
 JUMP_ATOL, JUMP_RTOL = 1e-5, 1e-3  # one-sided slopes that differ by more call for other steps
 RUNG = 16.0  # factor from one step to the next
+
+
+def size_of(values: Array) -> float:
+    """Return the largest finite absolute value."""
+    return float(abs(values).max(initial=0, where=np.isfinite(values)))
+
+
+# ---- Lines ----
+
+
+class Line:
+    """The outputs of a function along a line through its point, t ↦ f(x + t · direction), or a weighted sum of them.
+
+    toward: the direction in all inputs, their elements in one vector; or the input and the element that moves alone
+    weights: of the outputs [M], for K = 1 value; None for K = M values.  Outputs that are infinite at the point have
+        weight 0.
+    size: what t must be compared with: the size of the element that moves, or 1
+    """
+
+    def __init__(self, function: CheckedFunction, toward: Array | tuple[int, int], weights: Array | None = None):
+        self.function, self.toward, self.points = function, toward, function.points
+        self.value = 0.0  # of the element that moves
+        self.moves: list[tuple[int, Any, Any]] = []  # parts of inputs, each by (input, index, direction)
+        if isinstance(toward, tuple):
+            i, place = toward
+            index: Any = np.unravel_index(place, self.points[i].shape)
+            self.moves.append((i, index, 1.0))
+            self.value = float(np.nan_to_num(abs(self.points[i][index]), posinf=0))
+        else:
+            parts = parts_of(toward, [x.shape for x in self.points])
+            self.moves = [(i, ..., part) for i, part in enumerate(parts) if part.any()]
+        self.size = max(1.0, self.value)
+        self.weights = weights if weights is None else np.where(np.isfinite(function.middle), weights, 0)
+        self.middle, self.scale = self._values(function.middle), self._values(abs(function.middle), absolute=True)
+
+    @property
+    def direction(self) -> Array:
+        """The direction in all inputs, in one vector."""
+        if not isinstance(self.toward, tuple):
+            return self.toward
+        i, place = self.toward
+        return joined([np.arange(x.size) == (place if k == i else -1) for k, x in enumerate(self.points)]).astype(float)
+
+    @property
+    def step(self) -> float:
+        """The step that is tried first."""
+        return self.function.step * self.size
+
+    @property
+    def least(self) -> float:
+        """The smallest step, which moves x by a few units of its rounding, or by a small part of a small x."""
+        if self.function.narrow:
+            return 1e-5 * self.size
+        if self.value > 1e6:
+            return 2 * float(np.spacing(self.value))
+        return min(1e-14 * self.size, 1e-5 * self.value or math.inf)
+
+    def worst_element(self, badness: Callable[[Line], float]) -> tuple[int, int]:
+        """Return the worst element that moves, by bisection: the half with the larger badness is halved again."""
+        if isinstance(self.toward, tuple):
+            return self.toward
+        candidates = np.flatnonzero(self.toward)
+        while len(candidates) > 1:
+            halves = np.array_split(candidates, 2)
+            parts = [np.where(np.isin(np.arange(self.toward.size), half), self.toward, 0) for half in halves]
+            found = [badness(Line(self.function, part, self.weights)) for part in parts]
+            candidates = halves[int(np.argmax(np.nan_to_num(found, nan=np.inf)))]
+        return self.function.element_at(int(candidates[0]))
+
+    def _values(self, values: Array, absolute: bool = False) -> Array:
+        if self.weights is None:
+            return values
+        weights = abs(self.weights) if absolute else self.weights
+        return np.array([(weights * np.where(weights == 0, 0, values)).sum()])
+
+    @contextmanager
+    def _moved(self, points: Sequence[Array], t: float | complex) -> Iterator[float]:
+        """Context manager: points moved by t; gives the t that is left after rounding."""
+        starts = [np.array(points[i][index]) for i, index, _ in self.moves]
+        try:
+            for (i, index, direction), start in zip(self.moves, starts, strict=True):
+                points[i][index] = start + t * direction
+            if len(starts) == 1 and starts[0].ndim == 0 and not isinstance(t, complex):
+                i, index, direction = self.moves[0]
+                finite = np.isfinite(starts[0])
+                t = (float(points[i][index]) - float(starts[0])) / float(direction) if finite else 0.0
+            yield t  # type: ignore[misc]
+        finally:
+            for (i, index, _), start in zip(self.moves, starts, strict=True):
+                points[i][index] = start
+
+    def __call__(self, t: float) -> tuple[float, Array]:
+        """The t that is left after rounding, and the values there, [K]; NaN where the function raises an error."""
+        with self._moved(self.points, t) as moved, np.errstate(all="ignore"):
+            try:
+                return moved, self._values(self.function.evaluate())
+            except Exception:  # nobody asked for this point, which may be beyond the edge of the domain
+                return moved, np.full(self.middle.shape, np.nan)
+
+    def complex_slope(self, points: Sequence[Array]) -> tuple[Array, Array]:
+        """Im f(x + i h) / h, exact up to h², as no difference is taken, and its rounding.  Shapes: -> [K] twice
+
+        points: the function's, in complex numbers
+
+        Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions",
+        SIAM Review 40 (1998), 110-112
+        """
+        with self._moved(points, 1e-20j):
+            found = self.function.evaluate_complex(points).imag / 1e-20
+        rounding = 0.0 if self.weights is None else 16 * ROUNDING * self._values(abs(found), absolute=True)
+        return self._values(found), np.broadcast_to(rounding, self.middle.shape)
+
+    @np.errstate(all="ignore")
+    def slopes(self, t: float) -> tuple[Array, Array, Array, Array, Array]:
+        """Central, left, right slopes, 0 where values do not change, also infinite ones; |f(t) - f(-t)|; max |f|."""
+        (up, above), (down, below), middle = self(t), self(-t), self.middle
+        return (
+            np.where(above == below, 0, (above - below) / (up - down)),
+            np.where(below == middle, 0, (below - middle) / down),
+            np.where(above == middle, 0, (above - middle) / up),
+            abs(above - below),
+            np.fmax(abs(above), abs(below)),
+        )
+
+
+# ---- Rounding ----
+
+UNEVEN = np.array([0.7313, 1.8971, 2.6437, 4.1849, 4.9261, 5.8379, 7.2843, 8.1127, 9.4519, 10.1297, 11.0])
+
+
+@np.errstate(all="ignore")
+def measured_noise(line: Line, some: Array | bool = True) -> Array:
+    """Measure the rounding noise in the values along a line, as their deviation from a polynomial.  Shapes: -> [K]
+
+    some: mask of the values that it is measured for; 0 for others
+
+    If the function is smooth, eleven values close together are a polynomial of degree 4, up to rounding.  They lie on
+    one side, because a kink or a jump at the point itself is not rounding, and at uneven distances, because multiples
+    of one distance may all be rounded alike.  If several neighbours are equal, one unit of rounding is larger, and so
+    are the distances that are used then.  The smallest come first: rounding is the same at any distance, but the bends
+    of a function are not.
+    """
+    noise, unknown = np.zeros(line.middle.shape), np.broadcast_to(some, line.middle.shape)
+    for times in (1, 10, 100, 1000) if line.function.narrow else (1, 1e3, 1e5, 1e7, 1e8):
+        distance = times * line.least / 2
+        pairs = [line(k * distance) for k in UNEVEN]
+        values = np.array([value for _, value in pairs])
+        powers = np.vander([moved / distance for moved, _ in pairs], 5)
+        values -= values[0]
+        left = values - powers @ (np.linalg.pinv(powers) @ np.nan_to_num(values, posinf=0, neginf=0))
+        found = np.sqrt((left**2).sum(axis=0) / (len(UNEVEN) - 5))
+        coarse = (np.diff(values, axis=0) == 0).sum(axis=0) > 2
+        noise, unknown = np.where(unknown, found, noise), unknown & coarse
+        if not unknown.any():
+            break
+    noise = np.where(unknown, np.maximum(noise, ROUNDING), noise)  # values that never change may be what is left of 1
+    return np.nan_to_num(noise, nan=0.0, posinf=0.0)
+
+
+def measure_rounding(function: CheckedFunction, weights: Array, gradients: Sequence[Array]) -> None:
+    """Note how coarsely a function rounds its values, if a small step does not change them as its gradients say."""
+    direction = joined([np.where(np.isfinite(x), x, 0) for x in function.points]).astype(float)
+    line = Line(function, direction, weights)
+    if line.moves:
+        slope = joined(gradients)[direction != 0] @ direction[direction != 0]
+        if function.narrow or abs(line(1e-9)[1] - line.middle - 1e-9 * slope) > 1e-10 * line.scale:
+            noise = measured_noise(Line(function, direction)).max(initial=0)
+            rounding = float(noise / (size_of(function.middle) or 1.0))
+            if function.rounding < rounding < DROWNED:
+                function.rounding = rounding
+
 
 # ---- Central differences ----
 
@@ -47,29 +226,30 @@ class Slope:
         self.error = np.where(where, other.error, self.error)
 
 
+@np.errstate(invalid="ignore")
 def quick_slope(line: Line) -> Slope:
     """(f(t) - f(-t)) / 2t for the first step."""
     value, left, right, *_ = line.slopes(line.step)
     error = 4 * line.function.rounding * np.where(np.isfinite(line.scale), line.scale, 0) / line.step
-    with np.errstate(invalid="ignore"):
-        jump = abs(right - left)
-        steep = JUMP_RTOL * np.maximum(abs(left), abs(right))
-        smooth = jump <= np.maximum(np.maximum(steep, JUMP_ATOL / line.size), 25 * error)
+    jump = abs(right - left)
+    steep = JUMP_RTOL * np.maximum(abs(left), abs(right))
+    smooth = jump <= np.maximum(np.maximum(steep, JUMP_ATOL / line.size), 25 * error)
     return Slope(value, error, ~smooth, left, right)
 
 
+@np.errstate(invalid="ignore")
 def slope_by_step(line: Line, t: float, noise: float) -> Slope:
     """(4 s(t) - s(2t)) / 3 of central slopes s for one step."""
     near, left, right, *_ = line.slopes(t)
     wide, wide_left, wide_right, *_ = line.slopes(2 * t)
-    with np.errstate(invalid="ignore"):
-        rounding = 5 * noise * np.nan_to_num(line.scale, posinf=0) / t
-        bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
-        error = abs(near - wide) + rounding
-        smooth = np.isfinite(error) & ((bend <= 4 * rounding) | (wide_bend > 1.4 * bend))
-        return Slope((4 * near - wide) / 3, error, ~smooth, left, right)
+    rounding = 5 * noise * np.nan_to_num(line.scale, posinf=0) / t
+    bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
+    error = abs(near - wide) + rounding
+    smooth = np.isfinite(error) & ((bend <= 4 * rounding) | (wide_bend > 1.4 * bend))
+    return Slope((4 * near - wide) / 3, error, ~smooth, left, right)
 
 
+@np.errstate(all="ignore")
 def slope(line: Line, quick: Slope | None = None) -> Slope:
     """The slopes along a line by the step that suits each value best, and kinks.
 
@@ -89,36 +269,34 @@ def slope(line: Line, quick: Slope | None = None) -> Slope:
     changes = ~((quick.left == 0) & (quick.right == 0))
     noise = np.maximum(measured_noise(line, changes), line.function.rounding * scale)
     noise = np.where((noise > DROWNED * scale) & (noise > 1e-10), np.inf, noise)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        about = (abs(quick.right - quick.left) < 0.5 * abs(quick.value)) & (line.size < 1e3)  # no waves within a step
-        seen_from = np.where(about, noise / abs(quick.value), np.where(changes, 0, np.inf)).min(initial=line.step)
+    about = (abs(quick.right - quick.left) < 0.5 * abs(quick.value)) & (line.size < 1e3)  # no waves within a step
+    seen_from = np.where(about, noise / abs(quick.value), np.where(changes, 0, np.inf)).min(initial=line.step)
     first, last = max(line.least, seen_from), max(0.1 * line.size, 100 * line.least)
     for t in np.geomspace(first, last, max(3, 1 + math.ceil(math.log(last / first, RUNG)))):
         near, left, right, change, _ = line.slopes(t)
         wide, wide_left, wide_right, wide_change, height = line.slopes(2 * t)
-        with np.errstate(all="ignore"):
-            value = (4 * near - wide) / 3
-            rounding = 5 * np.fmax(noise, line.function.rounding * np.nan_to_num(height, posinf=0)) / t
-            cut = abs(near - wide)  # grows with t, unless f does something else within t
-            error = cut + rounding
-            finite = np.isfinite(value + left + right)
-            bound = 2 * error  # a noise that is measured by eleven values may be larger
-            fits = finite & (value - bound <= high) & (value + bound >= low) & (cut >= largest / 2)
-            goes_on &= fits | ~began
-            largest = np.where(goes_on & (cut > rounding), np.fmax(largest, cut), largest)
-            better = goes_on & finite & ((error < found.error) | ~began)
-            began |= fits
-            low = np.where(fits, np.fmax(low, value - bound), low)
-            high = np.where(fits, np.fmin(high, value + bound), high)
-            found.value, found.error = np.where(better, value, found.value), np.where(better, error, found.error)
-            steps = np.where(better, t, steps)
-            bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
-            seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))
-            bends.append((bend, seen, seen & (wide_bend < 1.4 * bend) & (cut < 0.1 * bend), left, right))
-            ends.append(
-                np.where(np.isfinite(left) & np.isfinite(right), np.minimum(change, wide_change) - 20 * noise, np.nan)
-            )
-            ends.append(np.maximum(change, wide_change))
+        value = (4 * near - wide) / 3
+        rounding = 5 * np.fmax(noise, line.function.rounding * np.nan_to_num(height, posinf=0)) / t
+        cut = abs(near - wide)  # grows with t, unless f does something else within t
+        error = cut + rounding
+        finite = np.isfinite(value + left + right)
+        bound = 2 * error  # a noise that is measured by eleven values may be larger
+        fits = finite & (value - bound <= high) & (value + bound >= low) & (cut >= largest / 2)
+        goes_on &= fits | ~began
+        largest = np.where(goes_on & (cut > rounding), np.fmax(largest, cut), largest)
+        better = goes_on & finite & ((error < found.error) | ~began)
+        began |= fits
+        low = np.where(fits, np.fmax(low, value - bound), low)
+        high = np.where(fits, np.fmin(high, value + bound), high)
+        found.value, found.error = np.where(better, value, found.value), np.where(better, error, found.error)
+        steps = np.where(better, t, steps)
+        bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
+        seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))
+        bends.append((bend, seen, seen & (wide_bend < 1.4 * bend) & (cut < 0.1 * bend), left, right))
+        ends.append(
+            np.where(np.isfinite(left) & np.isfinite(right), np.minimum(change, wide_change) - 20 * noise, np.nan)
+        )
+        ends.append(np.maximum(change, wide_change))
         if len(ends) > 6 and not (goes_on & (error < 100 * found.error)).any():
             break  # every value is beyond its best step
     if changes.any():
@@ -136,8 +314,7 @@ def _find_kinks(found: Slope, began: Array, bends: list[tuple[Array, ...]], ends
         found.left, found.right = np.where(first, left, found.left), np.where(first, right, found.right)
         found.kink |= first & same & (next_bend < 1.5 * bend) & (next_bend > 0.15 * bend)
     smallest, largest = np.min(ends[0:6:2], axis=0), np.max(ends[1:6:2], axis=0)
-    with np.errstate(invalid="ignore"):
-        found.kink |= (smallest > 0) & (largest < 1.05 * np.min(ends[1:6:2], axis=0)) & np.isfinite(largest)
+    found.kink |= (smallest > 0) & (largest < 1.05 * np.min(ends[1:6:2], axis=0)) & np.isfinite(largest)
     nothing = found.kink & np.isnan(found.left)
     found.left, found.right = (np.where(nothing, bends[0][k], each) for k, each in ((3, found.left), (4, found.right)))
 
@@ -154,10 +331,10 @@ class Estimate:
     atol: Array | float
     rtol: float
 
+    @np.errstate(invalid="ignore")
     def wrong(self, analytic: Array) -> Array:
         """Mask of the elements that differ by more than the tolerance; NaN differs."""
-        with np.errstate(invalid="ignore"):
-            return ~(abs(analytic - self.values) <= self.atol + self.rtol * abs(self.values) + self.error)
+        return ~(abs(analytic - self.values) <= self.atol + self.rtol * abs(self.values) + self.error)
 
 
 NOT_ANALYTIC = "its complex steps disagree with its differences, so it is not analytic"
@@ -210,10 +387,10 @@ class Reference:
     def _compare_along_a_line(self) -> None:
         """Compare with differences along a random direction of all inputs, or of each: f may not be analytic."""
         rng, points = np.random.default_rng([0, 1]), self.function.points  # no weights are drawn from it
-        every = np.concatenate([np.where(np.isfinite(x), rng.standard_normal(x.shape), 0).reshape(-1) for x in points])
+        every = joined([np.where(np.isfinite(x), rng.standard_normal(x.shape), 0) for x in points])
         owner = np.repeat(np.arange(len(points)), [x.size for x in points])
         for chosen in [owner == i for i in range(len(points))] if self.mode == "complex" else [owner >= 0]:
-            line = Line.along(self.function, np.where(chosen, every, 0))
+            line = Line(self.function, np.where(chosen, every, 0))
             if not line.moves:
                 continue
             by_step, _ = line.complex_slope(self.points)
@@ -235,16 +412,15 @@ class Reference:
         if self.steps:
             with self._distrust():
                 return self._by_steps(lines, analytic)
-        return self._by_differences(lines, analytic, self.atol, self.rtol)
+        return self._by_differences(lines, analytic)
 
     def _by_steps(self, lines: Sequence[Line], analytic: Array) -> Estimate:
         found = [line.complex_slope(self.points) for line in lines]
         values, rounding = (np.array([pair[k] for pair in found]).reshape(analytic.T.shape).T for k in (0, 1))
-        if self.mode == "auto" and self._by_differences(lines, values, None, None).wrong(values).any():
+        if self.mode == "auto" and Reference(self.function, "central").derivatives(lines, values).wrong(values).any():
             raise NotAnalyticError(NOT_ANALYTIC)
         usual = 1e-9 if self.mode == "auto" else 1e-12
-        atol = np.maximum(usual / _sizes(lines), 1e-13) if self.atol is None else self.atol
-        estimate = Estimate(values, rounding, atol, usual if self.rtol is None else self.rtol)
+        estimate = self._within(values, rounding, np.maximum(usual / _sizes(lines), 1e-13), usual)
         if estimate.wrong(analytic).any():  # the steps may lose a small part, as of x + |x| / 1e6
             excess = np.nan_to_num(abs(analytic - values), nan=np.inf, posinf=np.inf)
             row, k = np.unravel_index(int(np.argmax(excess)), excess.shape)
@@ -253,19 +429,17 @@ class Reference:
                 raise NotAnalyticError(NOT_ANALYTIC)
         return estimate
 
-    def _by_differences(
-        self, lines: Sequence[Line], analytic: Array, atol: float | None, rtol: float | None
-    ) -> Estimate:
+    def _by_differences(self, lines: Sequence[Line], analytic: Array) -> Estimate:
         values, errors = np.zeros(analytic.shape), np.zeros(analytic.shape)
         searched = needless = 0
         known: Slope | None = None  # of a line before
         for k, line in enumerate(lines):
             right = analytic[:, k]
             found = quick_slope(line)
-            smooth, good = ~found.kink, self._is_enough(found, line, right, atol, rtol)
+            smooth, good = ~found.kink, self._is_enough(found, line, right)
             if not good.all() and known is not None and 0 < known.noise < DROWNED:
                 other = slope_by_step(line, known.step, known.noise)
-                better = ~good & self._is_enough(other, line, right, atol, rtol)
+                better = ~good & self._is_enough(other, line, right)
                 found.replace(better, other)
                 good |= better
             if not good.all() and (needless < ENOUGH or needless < searched or not (smooth | good).all()):
@@ -276,36 +450,30 @@ class Reference:
                 needless += bool((abs(known.value - found.value) <= 1e-4 * abs(known.value) + known.error).all())
                 found.replace(~good, known)
             values[:, k], errors[:, k] = found.value, found.error
-        return self._estimate(lines, values, errors, atol, rtol)
+        return self._estimate(lines, values, errors)
 
-    def _is_enough(self, found: Slope, line: Line, analytic: Array, atol: float | None, rtol: float | None) -> Array:
+    def _is_enough(self, found: Slope, line: Line, analytic: Array) -> Array:
         """Whether slopes [K] are known well enough, and agree with the analytic ones."""
-        first = self._estimate([line], found.value[:, None], found.error[:, None], atol, rtol)
+        first = self._estimate([line], found.value[:, None], found.error[:, None])
         known = found.error <= np.maximum(first.atol, UNRELIABLE / 10 * size_of(found.value))
         return ~found.kink & known & ~first.wrong(analytic[:, None])[:, 0]
 
-    def _estimate(
-        self, lines: Sequence[Line], values: Array, errors: Array, atol: float | None, rtol: float | None
-    ) -> Estimate:
+    def _estimate(self, lines: Sequence[Line], values: Array, errors: Array) -> Estimate:
         coarse = 100 * self.function.rounding
-        least: Any = np.maximum(np.maximum(1e-7 / _sizes(lines), 1e-13), coarse * size_of(values))
-        return Estimate(values, errors, least if atol is None else atol, max(1e-6, coarse) if rtol is None else rtol)
+        least = np.maximum(np.maximum(1e-7 / _sizes(lines), 1e-13), coarse * size_of(values))
+        return self._within(values, errors, least, max(1e-6, coarse))
+
+    def _within(self, values: Array, errors: Array, atol: Array, rtol: float) -> Estimate:
+        """An estimate with these tolerances, where no others are given."""
+        return Estimate(
+            values, errors, atol if self.atol is None else self.atol, rtol if self.rtol is None else self.rtol
+        )
 
     def _nondifferentiable(self, line: Line, found: Slope, kinks: Array) -> NondifferentiableError:
         """The error about the worst kink along a line, at the element to blame for it."""
         function = self.function
-        with np.errstate(invalid="ignore"):
-            jump = np.nan_to_num(abs(found.right - found.left), nan=np.inf)
-        row = int(np.argmax(np.where(kinks, jump, -1)))
-        if line.element is None:
-
-            def bend(part: Array) -> float:
-                _, left, right, *_ = Line.along(function, part, line.weights).slopes(line.step)
-                return float(abs(right - left)[row])
-
-            i, place = function.element_at(narrow_down(line.direction, bend))
-        else:
-            i, place = line.element
+        row = worst(found.right, found.left, kinks)
+        i, place = line.worst_element(lambda part: float(abs(np.subtract(*part.slopes(line.step)[1:3]))[row]))
         value = function.points[i].reshape(-1)[place]
         output = function.output_name(row) if line.weights is None else "a random sum of the outputs"
         return NondifferentiableError(
@@ -315,9 +483,15 @@ class Reference:
         )
 
 
-def _nearly(by_step: Array, found: Slope) -> Array:
+def worst(found: Array, right: Array, where: Array) -> int:
+    """Return the place of the largest difference, among those chosen; NaN is the largest."""
     with np.errstate(invalid="ignore"):
-        return abs(by_step - found.value) <= 1e-5 + 1e-3 * abs(found.value) + found.error
+        return int(np.argmax(np.where(where, np.nan_to_num(abs(found - right), nan=np.inf), -1)))
+
+
+@np.errstate(invalid="ignore")
+def _nearly(by_step: Array, found: Slope) -> Array:
+    return abs(by_step - found.value) <= 1e-5 + 1e-3 * abs(found.value) + found.error
 
 
 def _sizes(lines: Sequence[Line]) -> Array:

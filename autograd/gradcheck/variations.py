@@ -18,8 +18,9 @@ from autograd.gradcheck.function import (
     GradcheckError,
     NondifferentiableError,
     arrange,
+    joined,
 )
-from autograd.gradcheck.line import size_of
+from autograd.gradcheck.numerical import size_of, worst
 from autograd.tensor import Tensor
 
 Array = np.ndarray
@@ -39,11 +40,12 @@ def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arra
 
     Raises: GradcheckError for a rule that func or its backward pass breaks
     """
-    before = [_copy(x) for x in function.arguments]
+    before = _copies(function.arguments)
     first = function.call()
-    _check_unchanged(function, before, "calling the function changes {} in place; let it work on a copy")
+    _refuse_changes(function.arguments, before, "calling the function changes input {} in place; let it work on a copy")
     function.select_outputs(first)
     function.middle, state = function.vector(first), random.get_state()
+    function.usual = float(abs(function.middle).sum(where=np.isfinite(function.middle)))
     outputs = function.call()
     if random.get_state() != state or not _same(function.vector(outputs), function.middle):
         raise GradcheckError(
@@ -57,25 +59,25 @@ def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arra
         raise GradcheckError("the function gives other values under no_grad() than while it records")
 
     outputs = function.call()
-    all_values = [_copy(y) for y in outputs]
+    values = _copies(outputs)
     weights = rng.standard_normal(function.middle.size)
     cotangents = function.split(weights)
     gradients = function.pull(outputs, cotangents, retain=True)
-    _check_unchanged(function, before, "the backward pass changes {} in place; let it work on a copy")
-    changed = [f"output {j}" for j, (y, then) in enumerate(zip(outputs, all_values, strict=True))
-               if not _same(y.numpy(), then)]  # fmt: skip
-    if not _same(np.concatenate([c.reshape(-1) for c in cotangents]), weights):
-        changed.insert(0, "the incoming gradient, which other ops may use too")
-    if changed:
-        raise GradcheckError(f"the backward pass changes in place {changed[0]}; let it work on a copy")
+    _refuse_changes(function.arguments, before, "the backward pass changes input {} in place; let it work on a copy")
+    if not _same(joined(cotangents), weights):
+        raise GradcheckError(
+            "the backward pass changes in place the incoming gradient, which other ops may use too; let it work on a "
+            "copy"
+        )
+    _refuse_changes(outputs, values, "the backward pass changes in place output {}; let it work on a copy")
     _check_repeatable(function, outputs, cotangents, gradients)
     return weights, gradients
 
 
-def _check_unchanged(function: CheckedFunction, before: Sequence[Array | None], message: str) -> None:
-    for position, (x, then) in enumerate(zip(function.arguments, before, strict=True)):
-        if then is not None and not _same(_copy(x), then):
-            raise GradcheckError(message.format(f"input {position}"))
+def _refuse_changes(values: Sequence[Any], before: Sequence[Array | None], message: str) -> None:
+    for k, (now, then) in enumerate(zip(_copies(values), before, strict=True)):
+        if then is not None and not _same(now, then):
+            raise GradcheckError(message.format(k))
 
 
 def _check_repeatable(
@@ -100,8 +102,9 @@ def _check_repeatable(
             )
 
 
-def _copy(x: Any) -> Array | None:
-    return x.numpy().copy() if isinstance(x, Tensor) else x.copy() if isinstance(x, np.ndarray) else None
+def _copies(values: Sequence[Any]) -> list[Array | None]:
+    arrays = [x.numpy() if isinstance(x, Tensor) else x for x in values]
+    return [x.copy() if isinstance(x, np.ndarray) else None for x in arrays]
 
 
 def _same(a: Array | None, b: Array | None) -> bool:
@@ -260,7 +263,7 @@ def check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, th
     here, there: the right gradients at the inputs, and at `points`
     """
     first = function.call()
-    before = [_copy(y) for y in first]
+    before = _copies(first)
     second = function.call(points)
     inputs = {id(x) for x in function.tensors}  # a function may return an input itself
     if any(id(y) not in inputs and not _same(y.numpy(), then) for y, then in zip(first, before, strict=True)):
@@ -291,13 +294,12 @@ def check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, th
 NARROW_RTOL, NARROW_ATOL = 1e-4, 1e-5  # of the gradient, and of its largest element: about 1000 roundings of float32
 
 
-def check_float32(function: CheckedFunction, weights: Array, rng: Rng, usual: float, *, required: bool) -> None:
+def check_float32(function: CheckedFunction, weights: Array, rng: Rng, *, required: bool) -> None:
     """Compare the gradients in float32 with those in float64, at points that are numbers in both.
 
     They may differ by 1e-4 of the value, 1e-5 of the largest one or of outputs / inputs, and ten times what the
     difference varies when the inputs are moved by a few roundings: a function that amplifies rounding is not blamed.
 
-    usual: Σ |outputs|
     required: False for a function that may refuse float32, or overflow in it
     """
     weights = weights.astype(np.float32).astype(np.float64)
@@ -315,13 +317,13 @@ def check_float32(function: CheckedFunction, weights: Array, rng: Rng, usual: fl
         off = np.array([d[i] for d in differences])
         with np.errstate(invalid="ignore"):
             largest = max(
-                size_of(g), usual / max(1.0, size_of(points[i])),
+                size_of(g), function.usual / max(1.0, size_of(points[i])),
                 size_of(weights) / 100,  # a gradient may be what is left of terms of size 1
             )  # fmt: skip
             allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * (off.max(axis=0) - off.min(axis=0))
             wrong = np.isfinite(g) & ~(abs(off[-1]) <= allowed) & (abs(g) < np.finfo(np.float32).max / 1e3)
         if wrong.any():
-            place = int(np.argmax(np.where(wrong, np.nan_to_num(abs(off[-1]), nan=np.inf), -1)))
+            place = worst(off[-1], np.zeros(()), wrong)
             value, by = g.reshape(-1)[place], off[-1].reshape(-1)[place]
             raise GradcheckError(
                 f"wrong gradient of {function.input_name(i)} in float32, where it is right in float64: for a random "
@@ -334,8 +336,7 @@ def check_float32(function: CheckedFunction, weights: Array, rng: Rng, usual: fl
 
 def _narrow_gradients(function: CheckedFunction, weights: Array, points: Arrays, wide: Arrays) -> Arrays | None:
     """The gradients at float32 points; None if the function refuses them, or its values are others in float64."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         values = function.evaluate(wide)
         try:
             outputs = function.call(points)
