@@ -132,18 +132,20 @@ class Errors(NamedTuple):
         return Errors(*[max((x for x in pair if x is not None), default=None) for pair in pairs])
 
 
-def check_example(example: Example, *, analytic: bool = True, fast: bool = False, device: str = "cpu") -> Errors:
+def check_example(
+    example: Example, *, analytic: bool = True, fast: bool = False, elsewhere: bool = True, device: str = "cpu"
+) -> Errors:
     """Compare an example's gradients with central differences, complex steps and its plain composition.
 
     They must be within 1e-7 + 1e-6 · |d| of central differences d, within 1e-12 of complex steps (unless `analytic` is
     False), and, with the values, within 1e-12 of the plain composition; and pass what else gradcheck looks at, in
-    float64 and float32.
+    float64 and float32, unless `elsewhere` is False.
 
     Raises: GradcheckError if they are not
     """
     function, asarray = example.function, get_backend(device).asarray
     inputs = [Tensor(asarray(array), requires_grad=True) for array in example.arrays]
-    differences = Options(mode="central", float32=True)
+    differences = Options(mode="central", float32=elsewhere, elsewhere=elsewhere, layouts=elsewhere)
     central = gradient_error(function, inputs, atol=None, rtol=None, fast=fast, options=differences)
     complex_step = plain = None
     if analytic:

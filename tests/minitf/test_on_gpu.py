@@ -178,7 +178,7 @@ def assert_same_hypotheses(ours: Any, theirs: Any, rel: float) -> None:
 @parametrize_some(("beam", "changes"), [(beam, changes) for changes in DECODED for beam in (4, 1)], keep=(10,), ids=str)
 def test_search_finds_what_it_finds_on_the_cpu(gpu: Any, beam: int, changes: dict[str, Any]) -> None:
     model, source = speaking(**changes), sentences(np.random.default_rng(1), 6)
-    config = BeamSearchConfig(beam=beam, max_extra_length=6, n_best=min(2, beam))
+    config = BeamSearchConfig(beam=beam, max_extra_length=3, n_best=min(2, beam))
     drawn = replace(config, n_best=1), SamplingConfig(seed=1, top_k=5)
     searches = (
         lambda: beam_search(model, source, config),
@@ -258,13 +258,14 @@ def test_a_step_of_a_search_waits_for_the_gpu_at_most_a_few_times(gpu: Any, monk
     for name in ("get", "__bool__", "__float__", "__int__", "__index__"):
         original = getattr(gpu.xp.ndarray, name)
         monkeypatch.setattr(gpu.xp.ndarray, name, lambda a, original=original: (reads.append(a), original(a))[1])
-    model, source = speaking(np.float32), np.tile(sentences(np.random.default_rng(1), 6), (4, 1))
+    model, source = speaking(np.float32), np.tile(sentences(np.random.default_rng(1), 6), (2, 1))
     model.to("cuda")
-    config = BeamSearchConfig(max_extra_length=8, max_length=9)
+    steps = 4
+    config = BeamSearchConfig(max_extra_length=steps, max_length=steps, beam=2)
     for most, search in ((1, beam_search), (3, sample)):
         reads.clear()
         search(model, source, config)
-        assert 9 <= len(reads) <= 9 * most + 3  # and the start
+        assert steps <= len(reads) <= steps * most + 3  # and the start
 
 
 def test_a_decoder_follows_its_model_to_the_device(gpu: Any) -> None:

@@ -34,7 +34,7 @@ def test_a_matrix_with_few_eigenvalues_ends_early():
     assert curvature.largest_eigenvalue(lambda v: 3.0 * v, 5) == pytest.approx(3.0)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_training_is_that_of_train_py(tmp_path, capsys):
     study = runs.Study(tmp_path, quick=True)
     flags = study.flags("base", 1)

@@ -294,6 +294,7 @@ def test_a_row_that_is_not_there(capsys):
     assert "error: there is no row 'a-heads-2'; choose some of base, a-heads-1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_deep_encoder_beside_equal_depths(tmp_path, capsys, monkeypatch):
     data, calls = write_corpus(tmp_path), []
 
@@ -330,6 +331,7 @@ def test_one_seed_among_the_flags_is_refused(recipe, flag, tmp_path, capsys):
     assert "error: --seed is of one run; give --seeds" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_seeds_at_once(tmp_path, capsys):
     """In processes of their own, as in a terminal; what they come to is what they come to one by one."""
     flags = [

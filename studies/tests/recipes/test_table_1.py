@@ -26,7 +26,7 @@ def test_where_two_powers_cross():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("n", [9, 33, 40])
+@pytest.mark.parametrize("n", [9, pytest.param(40, marks=pytest.mark.slow)])
 def test_the_path_between_the_first_and_the_last_position(n):
     found = {name: table_1.path_length(kind, n) for name, kind in BY_NAME.items()}
     neighbours = table_1.NEIGHBOURHOOD // 2
@@ -58,7 +58,7 @@ def test_operations_are_of_the_papers_order(name, in_n, in_d):
     def operations(n, d):
         return table_1.cost(BY_NAME[name].make(d), n, d, 0).operations
 
-    assert table_1.exponent([512, 1024], [operations(n, 64) for n in (512, 1024)]) == pytest.approx(in_n, abs=0.05)
+    assert table_1.exponent([256, 512], [operations(n, 32) for n in (256, 512)]) == pytest.approx(in_n, abs=0.05)
     assert table_1.exponent([256, 512], [operations(64, d) for d in (256, 512)]) == pytest.approx(in_d, abs=0.1)
 
 
