@@ -9,7 +9,7 @@ depend on other Tensors that require a gradient, so that all of them can be comp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from operator import attrgetter
 from typing import Any, overload
@@ -140,7 +140,10 @@ def value_and_grad(function: Function, argnums: int | tuple[int, ...] = 0) -> Fu
 
     def value_and_gradient(*arguments: Any, **settings: Any) -> tuple[Any, Any]:
         call = _Call(*_of_some(function, argnums, arguments, settings))
-        value = call.value("value_and_grad")
+        value = call.output
+        if not isinstance(value, Tensor) or value.size != 1:
+            found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
+            raise RuntimeError(f"a gradient is that of a function that returns a single element, found {found}")
         return value, _one_or_all(argnums, call.like_primals(call.gradients([new_tensor(_ones(value))])))
 
     return value_and_gradient
@@ -213,17 +216,13 @@ def hessian(function: Function, argnums: int = 0) -> Function:
 def hvp(function: Function, x: Any, v: Any) -> Any:
     """The Hessian of `function` at x times v, without the Hessian: the gradient of gradientᵀ v.
 
-    `function` returns a single element; v and the product have the structure of x.  The first of two backward passes
-    is recorded.
+    `function` returns a single element; v and the product have the structure of x.  The Hessian is symmetric, so the
+    product is vᵀ times the Jacobian of the gradient: the first of two backward passes is recorded.
 
     Raises: RuntimeError for a value of several elements; ValueError for a v that does not fit
     """
-    vs = _fitting(v, x, "v", "x")
-    call = _Call(function, (x,))
-    ones = new_tensor(_ones(call.value("hvp")))
-    gradients = _gradients(call.outputs, call.leaves, [ones], create_graph=True)
-    recorded = call.is_recorded or (is_grad_enabled() and any(v.requires_grad for v in vs))
-    return call.like_primals(_gradients(gradients, call.leaves, vs, create_graph=recorded))[0]
+    direction = _like(x, _fitting(v, x, "v", "x"))
+    return vjp(_gradient_of(function, 0), x)[1](direction)[0]
 
 
 class _Call:
@@ -241,14 +240,6 @@ class _Call:
                 raise TypeError(f"the function returned {type(y).__name__}; return Tensors, or a tuple or dict of them")
         self.is_recorded = is_recording and _depends_on_others(self.outputs, self.leaves)
         self.output = output if self.is_recorded else _like(output, [y.detach() for y in self.outputs])
-
-    def value(self, name: str) -> Tensor:
-        """The output.  Raises: RuntimeError, which says that `name` needs a single element"""
-        value = self.output
-        if isinstance(value, Tensor) and value.size == 1:
-            return value
-        found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
-        raise RuntimeError(f"{name} needs a function that returns a single element, found {found}")
 
     def gradients(self, cotangents: list[Tensor]) -> list[Tensor]:
         """The gradients of all leaves, with a graph where it can lead to other Tensors."""
@@ -341,16 +332,12 @@ def _leaves(nested: Any) -> list[Any]:
     return [nested] if parts is None else [leaf for part in parts for leaf in _leaves(part)]
 
 
-def _like(nested: Any, leaves: Sequence[Any]) -> Any:
+def _like(nested: Any, leaves: Iterable[Any]) -> Any:
     """The structure of `nested` with other leaves."""
-    return _rebuilt(nested, iter(leaves))
-
-
-def _rebuilt(nested: Any, leaves: Iterator[Any]) -> Any:
-    parts = _parts(nested)
+    parts, leaves = _parts(nested), iter(leaves)
     if parts is None:
         return next(leaves)
-    rebuilt = [_rebuilt(part, leaves) for part in parts]
+    rebuilt = [_like(part, leaves) for part in parts]
     if isinstance(nested, dict):
         return dict(zip(nested, rebuilt, strict=True))
     if hasattr(nested, "_fields"):

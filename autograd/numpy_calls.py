@@ -22,13 +22,7 @@ from autograd.modes import is_grad_enabled
 from autograd.tensor import Tensor, other_names
 
 _OPERATORS: dict[Any, Callable[..., Any]] = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-    np.true_divide: operator.truediv,
-    np.power: operator.pow,
     np.positive: ops.clone,
-    np.matmul: operator.matmul,
     np.equal: operator.eq,
     np.not_equal: operator.ne,
     np.less: operator.lt,

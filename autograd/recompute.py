@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -46,8 +45,11 @@ def checkpoint(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     if not is_grad_enabled() or any(isinstance(each, (_Segment, _SecondRun)) for each in state.observers):
         return fn(*args, **kwargs)
     segment = _Segment((fn, args, kwargs))
-    with segment.recording():
-        return fn(*args, **kwargs)
+    try:
+        with observe(segment):  # nodes made inside drop the arrays that they save
+            return fn(*args, **kwargs)
+    finally:
+        segment.is_recording = False
 
 
 class _Segment(Observer):
@@ -61,22 +63,12 @@ class _Segment(Observer):
         self.random_state = random.get_state()
         self.first_row = random.get_first_row()
         self.parts: list[_Part] = []
-        self.is_recording = False
+        self.is_recording = True  # until the first run has ended
         self.began = safety.now()
         self.read: dict[int, weakref.ref] = {}  # the memory that `fn` reads, by id
         self._note_read([*call[1], *call[2].values()])
 
     # ---- The first run ----
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Context manager: nodes made inside drop the arrays that they save."""
-        self.is_recording = True
-        try:
-            with observe(self):
-                yield
-        finally:
-            self.is_recording = False
 
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self._note_read([x for x in inputs if isinstance(x, Tensor) and x.op is None])

@@ -61,7 +61,7 @@ class ChangesInPlace(Observer):
         note_change(array)
 
     def before_backward(self, op: Any, g_outputs: Sequence[Array]) -> None:
-        if op.order < latest.change:  # else nothing at all was changed since
+        if op.order < _latest_change:  # else nothing at all was changed since
             require_unchanged(op.saved_arrays, op.order, op)
 
 
@@ -74,13 +74,7 @@ def install() -> None:
 # ---- Changes in place ----
 
 
-class _Latest:
-    """The time of the latest change of any array, 0 before the first."""
-
-    change = 0
-
-
-latest = _Latest()
+_latest_change = 0  # of any array; 0 before the first
 _changes: dict[int, tuple[weakref.ref, int]] = {}  # time of the last change, by id of the array that owns the memory
 
 
@@ -99,14 +93,15 @@ def owner_of(array: Any) -> Any:
 
 def note_change(array: Any) -> None:
     """Note that elements of an array are changed now, with those of all views of its memory."""
-    latest.change = next(clock)
+    global _latest_change
+    _latest_change = next(clock)
     owner = owner_of(array)
     key = id(owner)
     known = _changes.get(key)
     reference = known[0] if known is not None and known[0]() is owner else None
     if reference is None:
         reference = weakref.ref(owner, lambda gone: _forget(key, gone))
-    _changes[key] = reference, latest.change
+    _changes[key] = reference, _latest_change
 
 
 def _forget(key: int, gone: weakref.ref) -> None:
@@ -123,7 +118,7 @@ def last_change(array: Any) -> int:
 
 def require_unchanged(arrays: Iterable[Any], since: int, who: Any) -> None:
     """Raises: RuntimeError if the memory of one of the arrays was changed after the time `since`"""
-    if latest.change < since:
+    if _latest_change < since:
         return
     for array in arrays:
         if last_change(array) > since:

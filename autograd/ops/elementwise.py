@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from numpy.typing import DTypeLike
 
@@ -258,16 +257,12 @@ def power(a: TensorLike, b: TensorLike) -> Tensor:
     Where the formulas have no value: a⁰ has slope 0 in a, also at a = 0; 0ᵇ has slope 0 in b for b ≥ 0.  For a negative
     a, b must be integral, and its gradient is NaN: aᵇ is not real in its neighbourhood.
     """
-    if isinstance(b, (int, float)) and b in _CHEAP and _is_floating(a):
+    if isinstance(b, (int, float)) and b in _CHEAP and hasattr(a, "dtype") and a.dtype.kind == "f":
         return _CHEAP[b](a)
     return apply(Power, a, b)
 
 
 _CHEAP = {2: square, 0.5: sqrt, -1: reciprocal}  # exponents with an op of their own
-
-
-def _is_floating(a: Any) -> bool:
-    return hasattr(a, "dtype") and a.dtype.kind == "f"
 
 
 def tan(x: TensorLike) -> Tensor:

@@ -119,8 +119,10 @@ def index_add(x: TensorLike, axis: int, index: TensorLike, source: TensorLike, *
     outside 0 … n - 1
     """
     x, source = tensors(x=x, source=source)
-    places = array_of(index)
-    if x.ndim == 0 or places.ndim != 1 or source.shape != _with_size(x.shape, axis, len(places)):
+    places, shape = array_of(index), [*x.shape]
+    if x.ndim:
+        shape[axis % x.ndim] = places.size
+    if x.ndim == 0 or places.ndim != 1 or source.shape != tuple(shape):
         raise ValueError(
             f"index_add along axis {axis} of shape {x.shape} needs an index [m] and a source of m slices; "
             f"found index {places.shape} and source {source.shape}"
@@ -129,11 +131,6 @@ def index_add(x: TensorLike, axis: int, index: TensorLike, source: TensorLike, *
     first = x.swapaxes(0, axis)  # [n, ...]
     total = apply(AddRows, source.swapaxes(0, axis), places, shape=first.shape)
     return x + (total if alpha == 1 else total * alpha).swapaxes(0, axis)
-
-
-def _with_size(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    axis %= len(shape)
-    return *shape[:axis], size, *shape[axis + 1 :]
 
 
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
