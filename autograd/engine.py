@@ -379,21 +379,15 @@ def run_backward(
         starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
         nodes, arrivals = plan(outputs, wanted)
         sums = GradientSums(arrivals, wanted, create_graph)
-        for i, output in enumerate(outputs):
-            if id(split(edge_of(output))[0]) in arrivals:
-                sums.add(edge_of(output), starts, i)
+        sums.add([edge_of(output) for output in outputs], starts)
+        events = state.events
         for node in nodes:
             g_outputs = sums.take(node)
-            edges = node._edges
-            if wanted is not None:
-                edges = tuple([e if e is not None and id(split(e)[0]) in arrivals else None for e in edges])
-                if all(e is None for e in edges):  # wanted itself
-                    continue
-            g_inputs = _node_backward(node, g_outputs, create_graph)
+            if wanted is not None and not any(map(sums.awaits, node._edges)):  # wanted itself
+                continue
+            g_inputs = _node_backward(node, g_outputs, create_graph, events)
             del g_outputs  # before the sums look who else refers to these arrays
-            for i, edge in enumerate(edges):
-                if edge is not None:
-                    sums.add(edge, g_inputs, i)
+            sums.add(node._edges, g_inputs)
             if not retain_graph:
                 node._saved, node.freed = (), True
         return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
@@ -467,9 +461,8 @@ def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
     return nodes, counts
 
 
-def _node_backward(node: Op, g_outputs: list[Any], recorded: bool) -> list[Any]:
+def _node_backward(node: Op, g_outputs: list[Any], recorded: bool, events: Any) -> list[Any]:
     """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
-    events = state.events
     for call in events.before_backward:
         call(node, [g.data for g in g_outputs] if recorded else g_outputs)
     input_specs = node.input_specs

@@ -331,31 +331,39 @@ class GradientSums:
         self.captured: dict[Key, Tensor] = {}  # complete gradients of the targets
         self.recorded = recorded
 
-    def add(self, edge: Edge, gradients: list[Any], i: int) -> None:
-        """Move `gradients[i]` out of the list and add it to what has come along `edge`; None counts as 0."""
-        sums, g = self.sums, gradients[i]
-        key = (id(edge[0]), edge[1]) if isinstance(edge, tuple) else id(edge)
-        if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `LaterProduct` in autograd/fast/ops.py
-            g = g.add_to(sums[key]) if self.owns(key) else g.dense()
-        if g is None:
-            pass
-        elif key not in sums:
-            sums[key] = g
-        elif self.recorded:
-            sums[key] = sums[key] + g
-        elif self.owns(key):
-            np.add(sums[key], g, out=sums[key])
-        else:
-            added = np.add(sums[key], g)
-            added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
-            for call in state.events.after_allocation:
-                call(added)
-            sums[key] = added
-        gradients[i] = g = None  # so that `sums` alone refers to the array, and a leaf keeps it without a copy
-        if isinstance(edge, Tensor):
-            left = self.arrivals[id(edge)] = self.arrivals[id(edge)] - 1
-            if not left:  # complete: no node left to visit leads to this leaf
-                self.finish(edge)
+    def awaits(self, edge: Edge | None) -> bool:
+        """Whether the pass follows an edge: it leads to what is wanted, if anything is."""
+        return edge is not None and (self.targets is None or id(split(edge)[0]) in self.arrivals)
+
+    def add(self, edges: Sequence[Edge | None], gradients: list[Any]) -> None:
+        """Move gradients out of the list and add each to what has come along its edge; None counts as 0."""
+        sums = self.sums
+        for i, edge in enumerate(edges):
+            if edge is None or (self.targets is not None and not self.awaits(edge)):
+                continue
+            g, key = gradients[i], key_of(edge)
+            if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `LaterProduct` in autograd/fast/ops.py
+                g = g.add_to(sums[key]) if self.owns(key) else g.dense()
+            if g is None:
+                pass
+            elif key not in sums:
+                sums[key] = g
+            elif self.recorded:
+                sums[key] = sums[key] + g
+            elif self.owns(key):
+                np.add(sums[key], g, out=sums[key])
+            else:
+                added = np.add(sums[key], g)
+                added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
+                for call in state.events.after_allocation:
+                    call(added)
+                sums[key] = added
+                added = None
+            gradients[i] = g = None  # so that `sums` alone refers to the array, and a leaf keeps it without a copy
+            if isinstance(edge, Tensor):
+                left = self.arrivals[id(edge)] = self.arrivals[id(edge)] - 1
+                if not left:  # complete: no node left to visit leads to this leaf
+                    self.finish(edge)
 
     def owns(self, key: Key) -> bool:
         """Whether a sum may be changed in place: it is an array, not a view, and only `sums` refers to it."""
