@@ -77,9 +77,6 @@ def _moved(x: Tensor, home: Backend, backend: Backend) -> Tensor:
     return moved(x)
 
 
-attach(to=to)
-
-
 # ---- Arrays of PyTorch, JAX, CuPy and others, without a copy ----
 #
 # Source: the Python array API standard, "Data interchange mechanisms"
@@ -114,10 +111,4 @@ def _lend(self: Tensor, **options: Any) -> Any:
     return self.data.__dlpack__(**options)
 
 
-def _device(self: Tensor) -> tuple[int, int]:
-    """Return DLPack's number of the kind of device, and which it is."""
-    return self.data.__dlpack_device__()
-
-
-Tensor.__dlpack__ = _lend  # type: ignore[assignment, method-assign]
-Tensor.__dlpack_device__ = _device  # type: ignore[assignment, method-assign]
+attach(to=to, __dlpack__=_lend, __dlpack_device__=lambda self: self.data.__dlpack_device__())

@@ -167,7 +167,7 @@ class Op:
     @property
     def input_specs(self) -> list[ArraySpec | None]:
         """Shape and dtype of each input to differentiate."""
-        return [None if edge is None else spec_of(edge) for edge in self._edges]
+        return [None if e is None else e.output_specs[0] if isinstance(e, Op) else spec_of(e) for e in self._edges]
 
     @property
     def where(self) -> tuple[str, int]:

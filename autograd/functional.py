@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, overload
 
 import numpy as np
@@ -376,19 +377,11 @@ class CustomGradient(Op):
 
     def as_plain(self) -> Any:
         """Return the gradient's function in the place of a plain op, whose backward pass reads nothing."""
-        return _Recorded(self.gradient), (None,) * (1 + len(self.needs_gradient)), {}
 
+        def backward(xp: Any, g: Any, y: Any, *inputs: Any) -> Any:
+            return self.gradient(*(g if isinstance(g, tuple) else (g,)))
 
-class _Recorded:
-    """The gradient's function in the place of the plain op that a recorded backward pass asks for."""
-
-    broadcasts = False
-
-    def __init__(self, gradient: Function):
-        self.gradient = gradient
-
-    def backward(self, xp: Any, g: Any, y: Any, *inputs: Any) -> Any:
-        return self.gradient(*(g if isinstance(g, tuple) else (g,)))
+        return SimpleNamespace(backward=backward), (None,) * (1 + len(self.needs_gradient)), {}
 
 
 def _arrays_of(results: Any) -> Any:

@@ -121,12 +121,6 @@ def _axes(x: Tensor) -> np.ndarray:
     return np.broadcast_to(np.zeros(()), range(x.ndim))
 
 
-def _flip(x: Tensor, axis: int) -> Tensor:
-    index: list[Any] = [slice(None)] * x.ndim
-    index[axis] = slice(None, None, -1)
-    return x[tuple(index)]
-
-
 def _cumprod(x: Tensor, axis: int) -> Tensor:
     """One product after the other: its graph is as long as the axis."""
     found: list[Any] = []
@@ -147,7 +141,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ascontiguousarray": _asarray,
     "cumprod": _cumprod,
     "einsum": lambda subscripts, *operands, optimize=True: ops.einsum(subscripts, *operands),
-    "flip": _flip,
     "moveaxis": _moveaxis,
     "ravel": lambda x: ops.reshape(x, -1),
 }

@@ -9,9 +9,9 @@ notices a change.
 from __future__ import annotations
 
 import os
-import sys
 import weakref
 from collections.abc import Iterable, Sequence
+from sys import _getframe
 from typing import Any
 
 from numpy import ndarray
@@ -23,23 +23,26 @@ from autograd.tensor import clock
 __all__ = ["CallSites", "owner_of"]
 
 Array = Any  # numpy.ndarray or cupy.ndarray
-_is_ours: dict[str, bool] = {}  # file name -> whether it is of this package
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def note_call_site(op: Any, *_: Any) -> None:
+class _IsOurs(dict[str, bool]):
+    """File name -> whether it is of this package: a look-up takes a third of the time of the comparison."""
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = ours = name.startswith(_HERE)
+        return ours
+
+
+_is_ours = _IsOurs()
+
+
+def note_call_site(op: Any, inputs: Any, outputs: Any = None) -> None:
     """Note in `op` which code of the user made it: the nearest stack frame outside this package."""
-    frame = sys._getframe(2)
-    code = frame.f_code
-    while (ours := _is_ours.get(code.co_filename)) or ours is None:
-        if ours is None:  # a look-up takes a third of the time of the comparison
-            _is_ours[code.co_filename] = code.co_filename.startswith(_HERE)
-        elif frame.f_back is None:
-            break
-        else:
-            frame = frame.f_back
-            code = frame.f_code
-    op.call_site = code, frame.f_lasti
+    frame = _getframe(2)
+    while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
+        frame = frame.f_back
+    op.call_site = frame.f_code, frame.f_lasti
 
 
 class CallSites(Observer):

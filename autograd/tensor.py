@@ -374,33 +374,36 @@ class GradientSums:
         """The complete gradients of a node's outputs; zeros for an output that is not used."""
         specs = node.output_specs
         if node.hooks or self.targets or self.recorded or len(specs) > 1:
-            found = [self._complete(node, index) for index in range(len(specs))]
-            return found if self.recorded else [g.data for g in found]
+            found = []
+            for i, spec in enumerate(specs):
+                g, _ = self._complete((id(node), i) if i else id(node), spec, node.backend, (node.hooks or {}).get(i))
+                found.append(g if self.recorded else g.data)
+            return found
         g = self.sums.pop(id(node), None)
         return [node.xp.zeros(*specs[0]) if g is None else g]
 
-    def _complete(self, node: Any, index: int) -> Tensor:
-        """The total gradient of one output after its hooks, captured if it is wanted."""
-        key = (id(node), index) if index else id(node)
-        owned = self.owns(key)
-        total = g = self._total(key, node.output_specs[index], node.backend)
-        if node.hooks and index in node.hooks:
-            g = node.hooks[index].run(g)
+    def _complete(self, key: Key, spec: ArraySpec, backend: Backend, hooks: Any) -> tuple[Tensor, bool]:
+        """Take the total gradient, zeros if nothing has arrived, through its hooks; capture it if it is wanted.
+
+        Returns it, and whether nothing else refers to its array.
+        """
+        owned = self.owns(key) and not hooks  # a hook may keep the array
+        g = self.sums.pop(key, None)
+        g = backend.xp.zeros(*spec) if g is None else g
+        g = g if isinstance(g, Tensor) else new_tensor(g)
+        if hooks:
+            g = hooks.run(g)
         if self.targets and key in self.targets:
-            self.captured[key] = self._kept(g, g is total and owned)
-        return g
+            self.captured[key] = self._kept(g, owned)
+        return g, owned
 
     def finish(self, leaf: Tensor) -> None:
         """Run the hooks of a leaf whose gradient is complete, then capture the gradient or add it to `leaf.grad`."""
-        owned = self.owns(id(leaf)) and not leaf.hooks  # a hook may keep the array
         backend = CPU if "cupy" not in modules else backend_of([leaf.data])
-        g = self._total(id(leaf), make_spec((leaf.shape, leaf.dtype)), backend)
-        if leaf.hooks:
-            g = leaf.hooks.run(g)
+        g, owned = self._complete(id(leaf), spec_of(leaf), backend, leaf.hooks)
         for call in state.events.after_leaf:
             call(leaf, g.data)
         if self.targets is not None:
-            self.captured[id(leaf)] = self._kept(g, owned)
             return
         with _accumulating:  # threads may share a leaf
             if self.recorded:  # a copy: a later pass may add to it in place
@@ -412,12 +415,6 @@ class GradientSums:
                 note_change(leaf.grad.data)
         for grad_hook in list(leaf.grad_hooks or ()):
             grad_hook(leaf)
-
-    def _total(self, key: Key, spec: ArraySpec, backend: Backend) -> Tensor:
-        """The sum of what has arrived, which leaves `sums`, as a Tensor; zeros if nothing has."""
-        g = self.sums.pop(key, None)
-        g = backend.xp.zeros(*spec) if g is None else g
-        return g if isinstance(g, Tensor) else new_tensor(g)
 
     def _kept(self, g: Tensor, owned: bool) -> Tensor:
         """A gradient for the user to keep: a copy if anything else may refer to its array."""

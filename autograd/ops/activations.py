@@ -133,14 +133,19 @@ def gelu(x: TensorLike, approximate: Literal["none", "tanh"] = "none") -> Tensor
 
 
 class Erf(Op):
-    """y = 2/√π · ∫ exp(-t²) from 0 to x"""
+    """y = 2/√π · ∫ exp(-t²) from 0 to x: a power series for |x| < 1, 1 - erfc(|x|) above"""
 
     reads = "x"
 
     @staticmethod
     def forward(xp, x):
-        wide, dtype = widened(xp.asarray(x))
-        return error_function(xp, wide).astype(dtype, copy=False)
+        x, dtype = widened(xp.asarray(x))
+        z = xp.minimum(xp.abs(x), 40)  # at its limit, and ∞ would make NaNs below
+        tail = _polynomial(xp, _FLOAT32 if x.dtype == xp.float32 else _FLOAT64, 1 - 7.5 / (z + 3.75))
+        tail *= xp.exp(-z * z) / (1 + 2 * z)  # erfc(z)
+        inside = xp.minimum(z, 1)
+        y = xp.where(z < 1, x * _polynomial(xp, _ERF_SERIES, inside * inside), xp.copysign(1 - tail, x))
+        return y.astype(dtype, copy=False)
 
     @staticmethod
     def backward(xp, g, y, x):
@@ -189,18 +194,6 @@ def normal_distribution(xp: Any, x: Array) -> tuple[Array, Array]:
     tail *= density  # erfc(z) / 2 = 1 - Φ(|x|)
     density *= 1 / math.sqrt(2 * math.pi)
     return density, tail + (1 - 2 * tail) * (x >= 0)  # Φ is the tail for x < 0, else 1 - tail
-
-
-def error_function(xp: Any, x: Array) -> Array:
-    """2/√π · ∫ exp(-t²) from 0 to x, accurate to a few roundings: a power series below 1, 1 - erfc(|x|) above.
-
-    Shapes: x [...], float32 or float64 -> [...] in the same dtype
-    """
-    z = xp.minimum(xp.abs(x), 40)  # at its limit, and ∞ would make NaNs below
-    tail = _polynomial(xp, _FLOAT32 if x.dtype == xp.float32 else _FLOAT64, 1 - 7.5 / (z + 3.75))
-    tail *= xp.exp(-z * z) / (1 + 2 * z)  # erfc(z)
-    inside = xp.minimum(z, 1)
-    return xp.where(z < 1, x * _polynomial(xp, _ERF_SERIES, inside * inside), xp.copysign(1 - tail, x))
 
 
 _ERF_SERIES = tuple(
