@@ -99,20 +99,10 @@ def measure(config: str, kernels: str, rounds: int) -> dict[str, float]:
 
 def environment(avx512: bool, folder: str) -> dict[str, str]:
     """The environment of a process on this processor, or as on one without AVX-512."""
+    from studies.benchmarks.side_by_side import without_avx512
+
     changed = {**os.environ, "NUMBA_CACHE_DIR": folder, "OPENBLAS_NUM_THREADS": "1"}
-    if avx512:
-        return changed
-    program = "from numba.core.codegen import get_host_cpu_features as f; print(f())"
-    features = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-    without = ",".join(
-        "-" + each[1:] if each[1:].startswith("avx512") else each for each in features.strip().split(",")
-    )
-    return changed | {
-        "NUMBA_CPU_NAME": "haswell",
-        "NUMBA_CPU_FEATURES": without,
-        "OPENBLAS_CORETYPE": "Haswell",
-        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL",
-    }
+    return changed if avx512 else changed | without_avx512()
 
 
 def page(found: dict[str, dict[str, dict[str, float]]]) -> list[str]:

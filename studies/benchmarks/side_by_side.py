@@ -7,6 +7,7 @@ figures differ from hour to hour.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -23,6 +24,27 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BLAS_SETTINGS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # with them set, nobody gets what a user gets
 
+AS_PROCESSOR: dict[str, str] = {}
+"""Variables with which all programs choose the code for another processor."""
+
+
+def without_avx512() -> dict[str, str]:
+    """The variables with which the programs choose the code that they have for this processor without AVX-512."""
+    program = "from numba.core.codegen import get_host_cpu_features as f; print(f())"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    features = ("-" + each[1:] if each[1:].startswith("avx512") else each for each in done.stdout.strip().split(","))
+    return {
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": ",".join(features),
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL",
+        "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own loops, and its libraries
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "CT2_FORCE_CPU_ISA": "AVX2",
+    }
+
 
 @dataclass
 class Contestant:
@@ -36,7 +58,8 @@ class Contestant:
         """One more record; after a failure, none."""
         if self.failure is not None:
             return
-        environment = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS} | self.environment
+        environment = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS}
+        environment |= AS_PROCESSOR | self.environment
         done = subprocess.run(self.command, capture_output=True, text=True, env=environment)
         lines = done.stdout.strip().splitlines()
         if done.returncode or not lines:
@@ -58,7 +81,7 @@ class Contestant:
 def measured(parser: Any, name: str, python: str, arguments: list[str], *, sees_project: bool) -> Any:
     """What the running program, called with `--measure …` by another Python on one thread, prints as JSON."""
     environment = {k: v for k, v in os.environ.items() if k not in BLAS_SETTINGS}
-    environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+    environment |= AS_PROCESSOR | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     environment |= {"PYTHONPATH": str(ROOT)} if sees_project else {}
     command = [python, str(Path(sys.argv[0]).resolve()), "--measure", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
@@ -117,6 +140,7 @@ def machine() -> str:
             name for name in ("avx2", "avx512f", "avx512_bf16") if name in Path("/proc/cpuinfo").read_text().split()
         ]
         model += f" ({', '.join(wide)})" if wide else ""
+        model += ", as without AVX-512" if AS_PROCESSOR else ""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = [f"Python {platform.python_version()}"]
     for package in ("numpy", "numba"):
@@ -138,6 +162,14 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each program runs")
     parser.add_argument("--write", type=Path, help="also write the result to this file")
+    parser.add_argument("--without-avx512", action=WithoutAvx512, nargs=0, help="measure as on a processor without it")
+
+
+class WithoutAvx512(argparse.Action):
+    """From here on, all programs run as on a processor without AVX-512."""
+
+    def __call__(self, *_: Any) -> None:
+        AS_PROCESSOR.update(without_avx512())
 
 
 def peers_given(parser: Any, given: list[str], known: tuple[str, ...]) -> dict[str, str]:
