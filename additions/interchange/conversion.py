@@ -14,7 +14,7 @@ from minitf.errors import UserError
 from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import LockedRun, RunDirectory
 from minitf.system.process import say
-from minitf.translation.loading import load_learned
+from minitf.translation.translator import load_learned
 
 
 def import_run(source: str, folder: Path, positions: str | None) -> tuple[int, int]:

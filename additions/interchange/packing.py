@@ -15,7 +15,7 @@ from minitf.storage.checkpoints import FACTORS, Checkpoints, save, with_prefix
 from minitf.storage.run_directory import CHECKPOINTS_NAME, RunDirectory, save_config
 from minitf.system.process import say
 from minitf.training.run import MODEL
-from minitf.translation.loading import LearnedModel, build_model, load_learned
+from minitf.translation.translator import LearnedModel, build_model, load_learned
 
 
 def pack_run(run: Path, output: Path, int8: bool = False) -> None:

@@ -122,7 +122,7 @@ def page(argv: Sequence[str]) -> None:
     from additions.pages.page import write_page  # deferred: `--help` and invalid flags need no NumPy
     from additions.pages.translator_page import example_sentences, spread, translator_page
     from minitf.storage.checkpoints import Checkpoints
-    from minitf.translation.loading import load_learned
+    from minitf.translation.translator import load_learned
 
     def warn(message: str) -> None:
         say(f"warning: {message}")

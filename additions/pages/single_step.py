@@ -28,7 +28,7 @@ from minitf.system.files import atomic_write
 from minitf.training.optim import Adam, batch_loss, learning_rate
 from minitf.training.run import OPTIMIZER
 from minitf.training.state import TrainState
-from minitf.translation.loading import LearnedModel, load_learned, with_precision
+from minitf.translation.translator import LearnedModel, load_learned, with_precision
 
 SENTENCES = 3  # few enough to see each of their numbers
 SHORTEST, LONGEST = 4, 9  # tokens of a side

@@ -27,7 +27,7 @@ from minitf.decoding.lines import search_of
 from minitf.errors import UserError
 from minitf.model.counting import parameter_shapes
 from minitf.storage.run_directory import RunDirectory
-from minitf.translation.loading import LearnedModel
+from minitf.translation.translator import LearnedModel
 
 Weights = Literal["int8", "float16", "float32"]
 

@@ -63,8 +63,7 @@ def main(argv: Sequence[str]) -> int:
 
 def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *, quiet: bool = False) -> int:
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
-    from minitf.run.final_scores import score_translations
-    from minitf.run.start import start
+    from minitf.run.start import score_translations, start
     from minitf.training.loop import train
 
     is_main = process.is_main_process

@@ -19,8 +19,7 @@ from minitf.config import RunConfig
 from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.decoder import IncrementalDecoder
-from minitf.decoding.search import BeamSearchConfig, Hypothesis, Model, beam_search, decoder_of
+from minitf.decoding.search import BeamSearchConfig, Hypothesis, IncrementalDecoder, Model, beam_search, decoder_of
 from minitf.errors import UserError, nearest
 from minitf.system.environment import sum_left_to_right
 

@@ -1,6 +1,6 @@
 """The Transformer without gradients: the encoder at once, the decoder position by position, on plain arrays.
 
-`TransformerDecoder` (minitf/decoding/decoder.py) defines what is computed, and the layers are the model's, on arrays
+`TransformerDecoder` (minitf/decoding/search.py) defines what is computed, and the layers are the model's, on arrays
 (array_layers.py), since a call of NumPy on a few hypotheses may cost as much as the arithmetic in it.  The beams of a
 sentence are the queries of one attention, side by side, and keys and values of the past are not copied when beams are
 reordered (`DecodingState`).
@@ -20,7 +20,7 @@ from autograd.fast.int8 import Int8Weights
 from autograd.fast.table import Kernels
 from autograd.fast.threads import blocks_of, run
 from autograd.safety import last_change, now
-from minitf.decoding.decoder import TransformerDecoder
+from minitf.decoding.search import TransformerDecoder
 from minitf.fast.array_layers import ArrayTransformer, Product, matrices, on_arrays
 from minitf.model.transformer import Transformer, padding_mask
 

@@ -1,4 +1,4 @@
-"""Parameters of a model and the memory of its training, computed from the configuration."""
+"""Parameters of a model, computed from the configuration."""
 
 from __future__ import annotations
 
@@ -14,27 +14,6 @@ __all__ = ["parameter_count", "parameter_shapes", "with_vocabulary"]
 def parameter_count(c: TransformerConfig) -> int:
     """The exact number of parameters."""
     return sum(math.prod(shape) for shape in parameter_shapes(c).values())
-
-
-def training_bytes(config: RunConfig) -> int:
-    """Estimate the memory of one process that trains, for batches of maximum size.
-
-    Weights and Adam's two moments; either the gradients and one layer's arrays, or the arrays of all layers that the
-    backward pass needs, and the logits. Measured with base, small, tiny and laptop: within a
-    tenth; within a third where activations are recomputed, or with the plain implementation.
-    """
-    c, size = with_vocabulary(config), 8 if config.dtype == "float64" else 4
-    parameters = size * parameter_count(c)
-    kept = 13 * c.d_model + 2 * c.d_ff + (9 * c.d_model if c.norm == "pre" else 0)  # of an encoder and a decoder layer
-    depth = max(c.encoder_depth, c.decoder_depth)
-    passing = min(config.max_tokens_per_batch * (depth * (5 * c.d_model + 2 * c.d_ff) + c.vocab_size) * size, 400 << 20)
-    of_token = (2 * c.d_model * depth + 2 * kept) if config.checkpoint_activations else depth * kept
-    arrays = config.max_tokens_per_batch * of_token * size + passing
-    if config.plain:
-        arrays *= 2
-    if config.precision == "bf16" and config.on_gpu:
-        arrays //= 2
-    return (3 + (config.moving_average is not None)) * parameters + max(parameters, arrays)
 
 
 def with_vocabulary(config: RunConfig) -> TransformerConfig:

@@ -14,7 +14,7 @@ from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
 from minitf.system.process import Say
-from minitf.translation.loading import LearnedModel, config_of, load_learned
+from minitf.translation.translator import LearnedModel, config_of, load_learned
 
 __all__ = ["freeze"]
 

@@ -1,31 +1,38 @@
-"""Start a run, or resume it from its newest checkpoint, with the same results as if it had never been interrupted."""
+"""Start a run, or resume it from its newest checkpoint, with the same results as if it had never been interrupted; and
+score its translations at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from minitf.config import RunConfig
 from minitf.config.run_config import parse_devices
+from minitf.corpora.built_in import SAMPLES
+from minitf.data.text import read_lines
 from minitf.data.vocabulary import sized
+from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.errors import UserError
+from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
-from minitf.model.counting import training_bytes
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
 from minitf.run.texts import check_texts, find_texts, prepare_data
-from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
+from minitf.storage.checkpoints import Checkpoints, average, load_latest, without_prefix
 from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
 from minitf.system.environment import available_bytes
-from minitf.system.process import Say, set_up_device
+from minitf.system.files import atomic_write
+from minitf.system.process import Say, set_up_device, shell_command
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess, TrainingData
 from minitf.training.state import TrainState
-from minitf.translation.loading import LearnedModel
+from minitf.translation.translator import LearnedModel
 
 
 @contextmanager
@@ -123,8 +130,7 @@ def assembled(
 def tell_memory(config: RunConfig, say: Say) -> None:
     """Say how much memory the training will take; a warning, and what helps, where less is available."""
     processes = 1 if config.devices is None else parse_devices(config.devices)[1]
-    of_one = training_bytes(replace(config, vocab_size=config.model.vocab_size))
-    total, available = of_one * processes, None if config.on_gpu else available_bytes()
+    total, available = training_bytes(config) * processes, None if config.on_gpu else available_bytes()
     size = f"{total / 2**30:.1f} GiB" if total > 2**30 else f"{total / 2**20:.0f} MiB"
     size += f" in {processes} processes" if processes > 1 else ""
     say(f"memory: about {size}, in batches of {config.max_tokens_per_batch:,} tokens")
@@ -133,6 +139,27 @@ def tell_memory(config: RunConfig, say: Say) -> None:
             f"warning: {available / 2**30:.1f} GiB of memory are available; half of --max-tokens-per-batch and twice "
             "--accumulate learn the same with less, and so does --checkpoint-activations"
         )
+
+
+def training_bytes(config: RunConfig) -> int:
+    """Estimate the memory of one process that trains, for batches of maximum size.
+
+    Weights and Adam's two moments; either the gradients and one layer's arrays, or the arrays of all layers that the
+    backward pass needs, and the logits. Measured with base, small, tiny and laptop: within a tenth; within a third
+    where activations are recomputed, or with the plain implementation.
+    """
+    c, size = config.model, 8 if config.dtype == "float64" else 4
+    parameters = size * Transformer(c, seed=None).parameter_count()
+    kept = 13 * c.d_model + 2 * c.d_ff + (9 * c.d_model if c.norm == "pre" else 0)  # of an encoder and a decoder layer
+    depth = max(c.encoder_depth, c.decoder_depth)
+    passing = min(config.max_tokens_per_batch * (depth * (5 * c.d_model + 2 * c.d_ff) + c.vocab_size) * size, 400 << 20)
+    of_token = (2 * c.d_model * depth + 2 * kept) if config.checkpoint_activations else depth * kept
+    arrays = config.max_tokens_per_batch * of_token * size + passing
+    if config.plain:
+        arrays *= 2
+    if config.precision == "bf16" and config.on_gpu:
+        arrays //= 2
+    return (3 + (config.moving_average is not None)) * parameters + max(parameters, arrays)
 
 
 def restore(run: Run, say: Say) -> None:
@@ -178,3 +205,67 @@ def _check_texts(run: Run, state: TrainState) -> None:
     if state.valid_corpus != run.state.valid_corpus:
         valid = run.data.texts.valid
         raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")
+
+
+# ---- The end: scores on the test text, samples of the output, and suggested commands ------------------------------
+
+SAMPLE_LINES = 5  # of the test or validation text
+
+
+def score_translations(run: Run, say: Say) -> None:
+    """Translate the test set with the run's weights, print scores, samples and the next commands.
+
+    The output is kept in the run's directory as test.hypotheses, the scores as a line of the log.
+    """
+    config, texts, folder = run.config, run.data.texts, run.directory.path
+    translator = LineTranslator(
+        trained_model(run),
+        run.data.vocabulary,
+        max_source_length=config.max_length - 1,
+        warn=lambda message: say(f"warning: {message}"),
+    )
+    plan = Plan(search_of(config))
+
+    def translate(lines: list[str]) -> list[str]:
+        return [best.text for best, *_ in translator.nbest(lines, plan)]
+
+    if texts.test is not None:
+        source, reference = (list(read_lines(path)) for path in texts.test)
+        say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
+        hypotheses = translate(source)
+        write_hypotheses(run, hypotheses)
+        score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
+        characters, exact = chrf(hypotheses, reference).score, exact_match(hypotheses, reference)
+        scores = {"bleu": score.score, "chrf": characters, "exact_match": exact, "signature": score.signature}
+        run.log.append({"step": run.state.step, **scores})
+        say(f"held-out BLEU {score.score:.2f}, chrF {characters:.2f}, exact match {100 * exact:.1f} %")
+        say(f"    signature of BLEU: {score.signature}")
+    if config.train is None and config.data is None:
+        samples = list(SAMPLES)
+    else:
+        found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
+        samples = list(islice(read_lines(found[0]), SAMPLE_LINES)) if found else []
+    show(samples, translate(samples), say)
+    say(f"\nthe run is in {folder}; translate with it:")
+    say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
+
+
+def trained_model(run: Run) -> Transformer:
+    """Return the model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
+    precision = "float64" if run.config.dtype == "float64" else "float32"
+    store = Checkpoints(run.directory.checkpoints_path)
+    model = Transformer(run.config.model, seed=None, dtype=precision)
+    model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
+    return (model if run.config.plain else accelerate(model)).eval()
+
+
+def write_hypotheses(run: Run, lines: Iterable[str]) -> None:
+    """Write the output of the test set into the run's directory."""
+    with atomic_write(run.directory.hypotheses_path, "w") as file:
+        file.writelines(line + "\n" for line in lines)
+
+
+def show(sources: list[str], outputs: list[str], say: Say) -> None:
+    """Print sources, each with its output."""
+    for source, output in zip(sources, outputs, strict=True):
+        say(f"    {source}\n  → {output}")

@@ -13,7 +13,7 @@ from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.system.process import Progress, StopRequest
 from minitf.training.optim import batch_loss, compute_gradients, learning_rate
-from minitf.training.run import Run, TrainingError, advice, save
+from minitf.training.run import Run, TrainingError, advice, owes_validation, save, validate
 from minitf.training.state import (
     PLANNED_AT,
     Clock,
@@ -23,7 +23,6 @@ from minitf.training.state import (
     last_step,
     schedule,
 )
-from minitf.training.validation import owes_validation, validate
 
 Say = Callable[[str], None]
 SPARE = 0.95  # of the steps that would fit the minutes: validations and checkpoints take some time

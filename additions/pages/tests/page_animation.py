@@ -16,7 +16,7 @@ from PIL import Image
 from additions.pages.page import write_page
 from additions.pages.tests.browser import Browser, browser
 from additions.pages.translator_page import translator_page
-from minitf.translation.loading import load_learned
+from minitf.translation.translator import load_learned
 
 SENTENCE = "The train to Vienna leaves at twenty-five to nine."
 CHOSEN = "fünf"  # the piece whose alternatives are shown

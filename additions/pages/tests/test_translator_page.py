@@ -29,8 +29,7 @@ from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.storage.run_directory import load_config, save_config
 from minitf.system.process import run_command
-from minitf.translation.loading import load_learned
-from minitf.translation.translator import Translator
+from minitf.translation.translator import Translator, load_learned
 from tests.helpers.fixtures import SENTENCES
 from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import ENGLISH, call

@@ -15,7 +15,7 @@ from additions.pages.tests.browser import Browser, browser
 from additions.pages.tests.translating import odd_lines
 from additions.pages.translator_page import translator_page
 from minitf import Translator
-from minitf.translation.loading import load_learned
+from minitf.translation.translator import load_learned
 
 AT_A_TIME = 100  # lines in one call of the browser
 TRANSLATE = "return arguments[0].map((line) => minitf.translate(line, arguments[1]))"

@@ -22,7 +22,8 @@ from minitf.run import start
 from minitf.run import texts as run_texts
 from minitf.storage import checkpoints
 from minitf.system.process import run_command
-from minitf.training import optim, validation
+from minitf.training import optim
+from minitf.training import run as validation
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
@@ -141,7 +142,7 @@ def test_plain_parts_alone(ground, tmp_path, monkeypatch, capfd):
     for kind in ("fast", "plain"):
         with monkeypatch.context() as patch:
             if kind == "plain":
-                for name in ("start.accelerate", "start.accelerate_adam", "final_scores.accelerate"):
+                for name in ("start.accelerate", "start.accelerate_adam"):
                     patch.delattr(f"minitf.run.{name}")
                 patch.delattr("minitf.translation.translator.InferenceTransformer")
             run = tmp_path / kind

@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.data import merges
 from minitf.data import vocabulary as vocabulary_module
-from minitf.data.merges import count_words
 from minitf.data.text import normalise, read_lines
-from minitf.data.vocabulary import Vocabulary
+from minitf.data.vocabulary import Vocabulary, count_words
 from minitf.errors import UserError
 
 ENGLISH = [
@@ -135,7 +133,7 @@ def test_words_are_counted_over_all_lines_in_bounded_memory(monkeypatch):
     lines = ["der Hund", "der\u00a0Mond\n", "", "de\u0301r"]
     assert count_words(lines) == Counter({"der": 2, "Hund": 1, "Mond": 1, "dér": 1})
     many = (f"often {i} seldom{i % 50}" + " late" * (i >= 60_000) for i in range(100_000))
-    monkeypatch.setattr(merges, "MAX_DISTINCT_WORDS", 12_000)
+    monkeypatch.setattr(vocabulary_module, "MAX_DISTINCT_WORDS", 12_000)
     counts = count_words(many)
     assert len(counts) <= 12_000
     assert (counts["often"], counts["late"]) == (100_000, 40_000)
@@ -248,13 +246,13 @@ def test_a_model_with_other_special_ids_is_refused(tmp_path):
 INTERRUPTED = """
 import itertools, os, random, sys
 from minitf.system.process import run_command
-from minitf.data import merges
+from minitf.data import vocabulary
 from minitf.data.vocabulary import Vocabulary
 
 path, when, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 draw = random.Random(0)
 words = ["".join(draw.choice("abcdefghijkl") for _ in range(9)) for _ in range(300)]
-training_lines = merges._training_lines
+training_lines = vocabulary._training_lines
 
 def reading(counts):
     yield from training_lines(counts)
@@ -263,7 +261,7 @@ def reading(counts):
         yield from itertools.repeat("word\\t1", 5_000_000)
         os._exit(99)  # it was not answered
 
-merges._training_lines = reading
+vocabulary._training_lines = reading
 sys.exit(run_command(lambda argv: Vocabulary.train(words, 400, argv[0]), [path]))
 """
 

@@ -21,8 +21,7 @@ from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze, initial_model, load_into
 from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
-from minitf.translation.loading import load_learned
-from minitf.translation.translator import Translator
+from minitf.translation.translator import Translator, load_learned
 from tests.helpers.imported import MODEL, PAIR
 from tests.helpers.runs import call
 from tests.helpers.small_model import model_with

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from additions.pages.run_log import read_log
-from minitf.training import validation
+from minitf.training import run as validation
 from minitf.training.moving_average import MovingAverage
+from minitf.training.run import mean_nll, owes_validation, validate
 from minitf.training.state import out_of_patience
-from minitf.training.validation import mean_nll, owes_validation, validate
 from tests.helpers.batches import batch_of
 from tests.helpers.small_run import CONFIG, SENTENCES
 

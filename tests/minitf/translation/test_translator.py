@@ -22,7 +22,7 @@ from minitf.errors import UserError
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
-from minitf.training.validation import validation_bleu
+from minitf.training.run import validation_bleu
 from minitf.translation.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
