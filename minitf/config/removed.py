@@ -6,10 +6,9 @@ compute next, the run is refused.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal
+from typing import Any
 
 from minitf.config.options import shown
 from minitf.errors import UserError
@@ -21,31 +20,24 @@ ANY = object()
 """A value that no longer means anything, whatever it is."""
 
 
-@dataclass(frozen=True)
-class Removed:
-    """The only value that is still meant, and what another one changes: the model, its further training, or nothing."""
-
-    meant: Any
-    changes: Literal["model", "training", "nothing"]
-
-
-REMOVED = {
-    "allow_config_edits": Removed(ANY, "nothing"),
-    "errors": Removed("strict", "training"),
-    "graphs": Removed(None, "nothing"),
-    "init_digest": Removed(ANY, "nothing"),
-    "model.attention": Removed("scaled-dot-product", "model"),
-    "model.kernel_width": Removed(ANY, "nothing"),
-    "model.mixing": Removed("self-attention", "model"),
-    "model.neighbourhood": Removed(ANY, "nothing"),
-    "init_weights": Removed(None, "nothing"),  # the run has started
-    "on_divergence": Removed("stop", "nothing"),
-    "rank_timeout": Removed(ANY, "nothing"),
-    "reduce_dtype": Removed("full", "training"),
-    "valid_beam": Removed(1, "nothing"),
-    "valid_bleu_every": Removed(None, "nothing"),
+REMOVED: dict[str, tuple[Any, str]] = {
+    "allow_config_edits": (ANY, "nothing"),
+    "errors": ("strict", "training"),
+    "graphs": (None, "nothing"),
+    "init_digest": (ANY, "nothing"),
+    "model.attention": ("scaled-dot-product", "model"),
+    "model.kernel_width": (ANY, "nothing"),
+    "model.mixing": ("self-attention", "model"),
+    "model.neighbourhood": (ANY, "nothing"),
+    "init_weights": (None, "nothing"),  # the run has started
+    "on_divergence": ("stop", "nothing"),
+    "rank_timeout": (ANY, "nothing"),
+    "reduce_dtype": ("full", "training"),
+    "valid_beam": (1, "nothing"),
+    "valid_bleu_every": (None, "nothing"),
 }
-"""The removed settings by name: `field`, or `section.field`."""
+"""The removed settings by name, `field` or `section.field`: the only value that is still meant, and what another one
+changes: the model, its further training, or nothing."""
 
 REMOVED_FLAGS = {
     "--shortlist": "omit it: every piece of the vocabulary is searched",
@@ -98,20 +90,20 @@ def without_removed(
         kept |= {**texts, "bleu_tokenize": "none"}
         warn(f"the run writes trees as tokens; minitf parse trees {quote(str(run))} writes trees")
     ignored = []
-    for name, removed in REMOVED.items():
+    for name, (meant, changes) in REMOVED.items():
         section, _, field = name.rpartition(".")
         place = kept.get(section) if section else kept
         if not isinstance(place, dict) or field not in place:
             continue
         value = place.pop(field)
-        if removed.meant is ANY or value == removed.meant:
+        if meant is ANY or value == meant:
             continue
-        if removed.changes == "model" or (removed.changes == "training" and resuming):
+        if changes == "model" or (changes == "training" and resuming):
             raise UserError(
                 f"{name}={shown(value)} is a setting of earlier versions that this version cannot compute (it always "
-                f"has {shown(removed.meant)}); use the run with minitf {LAST_VERSION}"
+                f"has {shown(meant)}); use the run with minitf {LAST_VERSION}"
             )
-        if removed.changes == "nothing":
+        if changes == "nothing":
             ignored.append(f"{name}={shown(value)}")
     if ignored:
         warn(f"settings of an earlier version have no effect any more: {', '.join(ignored)}")

@@ -28,7 +28,6 @@ from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
 from minitf.system.files import (
     atomic_write,
-    locked,
     os_errors_explained,
     parse_json_object,
     read_small_file,
@@ -116,7 +115,6 @@ def prepare(
 
     names: what messages call the texts, where they are copies; default: the paths
 
-    Several processes may call this at once with one folder: one prepares, the others wait for it.
     The corpus is identified by its content, not by time stamps: a copied file stays valid, an edited one does not.
 
     Raises: UserError when a file is unreadable, counts of lines differ, or no pair remains.
@@ -135,17 +133,16 @@ def prepare(
     about |= {"key": key_of(about), "dtype": ID_TYPES[max(len(vocabulary.source), len(vocabulary)) > 2**16]}
     with os_errors_explained(f"prepare a corpus in {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "prepare.lock"):
-        with contextlib.suppress(UserError):
-            if read_description(folder)["key"] == about["key"]:
-                return PreparedCorpus.load(folder, vocabulary, max_length=max_length)
-        pairs = read_pairs(source_path, target_path)
-        about |= _write_ids(folder, about, vocabulary, pairs, names or f"{source_path} and {target_path}")
-        about["sha256"] = {name: content_of(folder / name)["sha256"] for name in _files(about)}
-        with atomic_write(folder / DESCRIPTION, "w") as file:
-            json.dump(about, file, indent=2)
-            file.write("\n")
-        _remove_leftovers(folder, about)
+    with contextlib.suppress(UserError):
+        if read_description(folder)["key"] == about["key"]:
+            return PreparedCorpus.load(folder, vocabulary, max_length=max_length)
+    pairs = read_pairs(source_path, target_path)
+    about |= _write_ids(folder, about, vocabulary, pairs, names or f"{source_path} and {target_path}")
+    about["sha256"] = {name: content_of(folder / name)["sha256"] for name in _files(about)}
+    with atomic_write(folder / DESCRIPTION, "w") as file:
+        json.dump(about, file, indent=2)
+        file.write("\n")
+    _remove_leftovers(folder, about)
     return PreparedCorpus.load(folder, vocabulary, max_length=max_length)
 
 

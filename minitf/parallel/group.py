@@ -68,7 +68,7 @@ class Deadline:
 
 
 class Group:
-    """The ranks of a job, and their collective operations.
+    """The ranks of a job that mpiexec has started, on any number of hosts, and their collective operations.
 
     Every rank calls the same methods in the same order; each call waits for the slowest rank.
     """
@@ -82,6 +82,19 @@ class Group:
     cores = 1  # CPU cores of this rank
     is_asynchronous = False  # True: `all_reduce` returns at once, and `synchronize` waits
 
+    def __init__(self, mpi: Any):
+        """mpi: the module mpi4py.MPI"""
+        self._mpi, self._world = mpi, mpi.COMM_WORLD
+        self.rank, self.size = self._world.rank, self._world.size
+        self.barrier("the start")
+        host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
+        self.local_rank, self.local_size = host.rank, host.size
+        has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
+        cores = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
+        sharing = sum(each == cores for each in host.allgather(cores))  # 1 where mpiexec has bound each to its own
+        self.cores = max(1, len(cores) // sharing)
+        self.hosts = sum(self.all_gather(self.local_rank == 0))
+
     def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
         """Return the values of all ranks, in order of rank.
 
@@ -90,15 +103,40 @@ class Group:
 
         Raises: ParallelError that names the ranks that did not come in time
         """
-        raise NotImplementedError
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        requests = [self._world.isend(value, rank) for rank in others]
+        values, deadline = {self.rank: value}, Deadline()
+        while True:
+            for rank in others:
+                if rank not in values and (message := self._world.improbe(rank)) is not None:
+                    values[rank] = message.recv()
+            if len(values) == self.size and self._mpi.Request.Testall(requests):
+                return [values[rank] for rank in range(self.size)]
+            if deadline.pause():
+                missing = [rank for rank in others if rank not in values and not (after_rank_0 and rank == 0)]
+                if missing:
+                    raise deadline.error(self.rank, f"rank {', '.join(map(str, missing))}", purpose)
 
     def broadcast(self, array: Array) -> None:
         """Overwrite `array` with rank 0's."""
-        raise NotImplementedError
+        self.barrier("a broadcast")
+        self._complete(self._world.Ibcast(array.reshape(-1).view(np.uint8)), "a broadcast")
 
     def all_reduce(self, array: Array) -> None:
-        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time."""
-        raise NotImplementedError
+        """Replace `array` by its sum over all ranks, with the same bytes on every rank and each time.
+
+        MPI leaves the order of the additions to the library. MPICH adds each part of the array on one rank and copies
+        the sum, in an order that depends on the number of ranks alone.
+        """
+        self.barrier("the sum of gradients")
+        self._complete(self._world.Iallreduce(self._mpi.IN_PLACE, array), "the sum of gradients")
+
+    def _complete(self, request: Any, purpose: str) -> None:
+        """Wait for a collective operation that all ranks have begun."""
+        deadline, busy_until_s = Deadline(), time.monotonic() + BUSY_S
+        while not request.Test():
+            if time.monotonic() > busy_until_s and deadline.pause():
+                raise deadline.error(self.rank, "another rank", purpose)
 
     def synchronize(self) -> None:
         """Make the computations that follow wait for all `all_reduce` calls so far."""
@@ -120,57 +158,6 @@ class Group:
         if self.rank == 0:
             self.barrier("the preparation of texts")
 
-
-class MpiGroup(Group):
-    """The ranks that mpiexec has started, on any number of hosts."""
-
-    def __init__(self, mpi: Any):
-        """mpi: the module mpi4py.MPI"""
-        self._mpi, self._world = mpi, mpi.COMM_WORLD
-        self.rank, self.size = self._world.rank, self._world.size
-        self.barrier("the start")
-        host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
-        self.local_rank, self.local_size = host.rank, host.size
-        has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
-        cores = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
-        self.cores = share_of_cores(cores, host.allgather(cores))
-        self.hosts = sum(self.all_gather(self.local_rank == 0))
-
-    def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        requests = [self._world.isend(value, rank) for rank in others]
-        values, deadline = {self.rank: value}, Deadline()
-        while True:
-            for rank in others:
-                if rank not in values and (message := self._world.improbe(rank)) is not None:
-                    values[rank] = message.recv()
-            if len(values) == self.size and self._mpi.Request.Testall(requests):
-                return [values[rank] for rank in range(self.size)]
-            if deadline.pause():
-                missing = [rank for rank in others if rank not in values and not (after_rank_0 and rank == 0)]
-                if missing:
-                    raise deadline.error(self.rank, f"rank {', '.join(map(str, missing))}", purpose)
-
-    def broadcast(self, array: Array) -> None:
-        self.barrier("a broadcast")
-        self._complete(self._world.Ibcast(array.reshape(-1).view(np.uint8)), "a broadcast")
-
-    def all_reduce(self, array: Array) -> None:
-        """See `Group`.
-
-        MPI leaves the order of the additions to the library. MPICH adds each part of the array on one rank and copies
-        the sum, in an order that depends on the number of ranks alone.
-        """
-        self.barrier("the sum of gradients")
-        self._complete(self._world.Iallreduce(self._mpi.IN_PLACE, array), "the sum of gradients")
-
-    def _complete(self, request: Any, purpose: str) -> None:
-        """Wait for a collective operation that all ranks have begun."""
-        deadline, busy_until_s = Deadline(), time.monotonic() + BUSY_S
-        while not request.Test():
-            if time.monotonic() > busy_until_s and deadline.pause():
-                raise deadline.error(self.rank, "another rank", purpose)
-
     def abort(self, message: str | None, status: int) -> NoReturn:
         """Print a message and end all ranks; the job exits with `status`.
 
@@ -184,14 +171,6 @@ class MpiGroup(Group):
         raise SystemExit(status)
 
 
-def share_of_cores(cores: list[int], of_ranks: list[list[int]]) -> int:
-    """Divide the cores among the ranks of this host that may use the same ones; return each rank's number, at least 1.
-
-    mpiexec may have bound each process to cores of its own, which leaves nothing to divide.
-    """
-    return max(1, len(cores) // sum(each == cores for each in of_ranks))
-
-
 @contextmanager
 def join(kind: str) -> Iterator[Group]:
     """Join the other ranks of this job, each with its share of the cores, and leave together with them.
@@ -199,7 +178,7 @@ def join(kind: str) -> Iterator[Group]:
     kind: "cpu", or "cuda" for one GPU per rank
     An error inside the `with` block is reported once, and ends all ranks.
     """
-    group = MpiGroup(import_mpi())
+    group = Group(import_mpi())
     prefix = "" if group.rank == 0 else f"rank {group.rank}: "
     try:
         if kind == "cpu":
@@ -231,7 +210,7 @@ def import_mpi() -> Any:
     return MPI
 
 
-def group_of_gpus(group: MpiGroup, kind: str) -> Group:
+def group_of_gpus(group: Group, kind: str) -> Group:
     """Return a group of the same ranks with a GPU each.
 
     Raises: UserError if there are fewer GPUs
@@ -254,7 +233,7 @@ NCCL_TYPES = {"float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64"}
 
 
 class NcclGroup(Group):
-    """A group whose arrays are on GPUs; `control`, a group of the same ranks, does everything else."""
+    """The ranks of `control`, with a GPU each: NCCL sums their arrays on a stream of its own, MPI does the rest."""
 
     is_asynchronous = True
 
@@ -263,34 +242,26 @@ class NcclGroup(Group):
         backend: that of this rank's GPU, which is the current device; it alone imports CuPy
         Raises: UserError if NCCL is missing or refuses these GPUs.
         """
-        self.rank, self.size = control.rank, control.size
-        self.local_rank, self.local_size = control.local_rank, control.local_size
-        self.hosts = control.hosts
-        self.cores, self.device = control.cores, device
-        self._control, self._xp, self._nccl = control, backend.xp, backend.nccl
+        vars(self).update(vars(control))
+        self.device = device
+        self._xp, self._nccl = backend.xp, backend.nccl
         if not self._nccl.available:
             raise UserError(
                 "CuPy finds no NCCL, which connects GPUs; pip install nvidia-nccl-cu13, or train on one GPU"
             )
-        self._communicator = self._connect()
-        self._stream = self._xp.cuda.Stream(non_blocking=True)
-
-    def _connect(self) -> Any:
-        identifier = self._control.broadcast_value(self._nccl.get_unique_id() if self.rank == 0 else None)
+        identifier = control.broadcast_value(self._nccl.get_unique_id() if self.rank == 0 else None)
         try:
-            return self._nccl.NcclCommunicator(self.size, identifier, self.rank)
+            self._communicator = self._nccl.NcclCommunicator(self.size, identifier, self.rank)
         except self._nccl.NcclError as error:
             raise UserError(
                 f"NCCL cannot join {self.size} GPUs: {error}; each process needs its own GPU (NCCL_DEBUG=WARN "
                 "makes NCCL print details)"
             ) from error
-
-    def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:
-        return self._control.all_gather(value, purpose, after_rank_0=after_rank_0)
+        self._stream = self._xp.cuda.Stream(non_blocking=True)
 
     def broadcast(self, array: Array) -> None:
         if isinstance(array, np.ndarray):
-            self._control.broadcast(array)
+            super().broadcast(array)
             return
         stream = self._xp.cuda.get_current_stream()
         self._communicator.bcast(array.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, 0, stream.ptr)

@@ -13,8 +13,7 @@ from minitf.errors import UserError
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.system.process import Say
-from minitf.translation.translator import LearnedModel, config_of, load_learned
+from minitf.translation.translator import LearnedModel, config_of
 
 __all__ = ["freeze"]
 
@@ -33,12 +32,6 @@ PARTS = {
     "output": ("projection", "output_bias"),
 }
 """Parts that several attributes of a Transformer make up; others, such as "encoder", are names of one."""
-
-
-def initial_model(config: RunConfig, say: Say) -> LearnedModel:
-    """Load the model that a run starts from, `config.init`.  Raises: UserError for a model that cannot be loaded"""
-    assert config.init is not None
-    return load_learned(config.init, warn=lambda message: say(f"warning: {message}"))
 
 
 def load_into(model: Module, initial: LearnedModel) -> None:

@@ -21,7 +21,7 @@ from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
-from minitf.run.fine_tuning import check_freeze, freeze, initial_model, load_into
+from minitf.run.fine_tuning import check_freeze, freeze, load_into
 from minitf.run.texts import check_texts, find_texts, prepare_data
 from minitf.storage.checkpoints import Checkpoints, average, load_latest, without_prefix
 from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
@@ -32,7 +32,7 @@ from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
 from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess, TrainingData
 from minitf.training.state import TrainState
-from minitf.translation.translator import LearnedModel
+from minitf.translation.translator import LearnedModel, load_learned
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
                 if config.freeze is not None:
                     check_freeze(config)
                 if config.init is not None and (own is None or not Checkpoints(own.checkpoints_path).steps()):
-                    initial = initial_model(config, say)
+                    initial = load_learned(config.init, warn=lambda message: say(f"warning: {message}"))
             texts = find_texts(config, own, say)
             if process.is_main_process:
                 if texts is not None:

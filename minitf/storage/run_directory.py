@@ -284,29 +284,17 @@ class RunLog:
 
     def _end_of_whole_lines(self, end: int) -> int:
         """Return the last offset up to `end` at which a line ends, or 0."""
-        block = 1 << 16
-        while end > 0:
-            start = max(0, end - block)
-            self._file.seek(start)
-            newline = self._file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            end = start
-        return 0
+        self._file.seek(0)
+        return self._file.read(end).rfind(b"\n") + 1
 
 
-class NoLog:
+class NoLog(RunLog):
     """The log of a non-zero rank: writes nothing."""
 
-    offset = 0
+    def __init__(self) -> None:
+        pass
 
     def append(self, record: dict[str, Any]) -> None:
-        pass
-
-    def sync(self) -> None:
-        pass
-
-    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
         pass
 
 

@@ -89,30 +89,21 @@ RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")  # MPICH and 
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
-def is_single_process() -> bool:
-    """True unless mpiexec has started this process as one of several."""
-    return announced_rank() is None or announced_size() == 1
-
-
-def announced_rank() -> int | None:
-    """Rank of this process in an MPI job, from mpiexec's environment variables; None outside one."""
-    return _first_number(RANK_VARIABLES)
-
-
-def announced_size() -> int | None:
-    """Number of processes of the MPI job, from mpiexec's environment variables."""
-    return _first_number(SIZE_VARIABLES)
-
-
-def _first_number(names: tuple[str, ...]) -> int | None:
+def announced(names: tuple[str, ...]) -> int | None:
+    """Rank of this process, or number of processes, in an MPI job: the first of mpiexec's variables; None outside one."""
     found = [os.environ[name] for name in names if re.fullmatch("[0-9]{1,9}", os.environ.get(name, ""))]
     return int(found[0]) if found else None
+
+
+def is_single_process() -> bool:
+    """True unless mpiexec has started this process as one of several."""
+    return announced(RANK_VARIABLES) is None or announced(SIZE_VARIABLES) == 1
 
 
 @contextmanager
 def rank_zero_output() -> Iterator[None]:
     """Context manager: of the processes that mpiexec has started, only rank 0 prints output and user errors."""
-    if not announced_rank():
+    if not announced(RANK_VARIABLES):
         yield
         return
     with redirect_stdout(io.StringIO()):

@@ -23,7 +23,7 @@ from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu as bleu_of
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, with_prefix
-from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
+from minitf.storage.run_directory import RunDirectory, RunLog
 from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Progress, Say, StopRequest
 from minitf.training.moving_average import MovingAverage
@@ -82,7 +82,7 @@ class Run:
     state: TrainState
     directory: RunDirectory
     checkpoints: Checkpoints
-    log: RunLog | NoLog
+    log: RunLog
     process: SingleProcess
     gradients: Callable[[Batch], tuple[float, float]] | None = None
     """Add the gradients of a batch to those of the parameters, and return its losses; None: `compute_gradients`."""

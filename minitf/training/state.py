@@ -48,19 +48,15 @@ class Interval:
 
     @classmethod
     def of(cls, sums: Iterable[tuple[Batch, Any, Any]]) -> Self:
-        """Add up batches with their losses."""
+        """Add up batches with their summed losses, numbers or arrays of one number."""
         total = cls()
         for batch, loss, nll in sums:
-            total.add(batch, loss, nll)
+            total.loss += float(loss)
+            total.nll += float(nll)
+            total.source_tokens += batch.source_tokens
+            total.target_tokens += batch.target_tokens
+            total.slots += batch.padded_tokens
         return total
-
-    def add(self, batch: Batch, loss: Any, nll: Any) -> None:
-        """Add one batch and its summed losses, numbers or arrays of one number."""
-        self.loss += float(loss)
-        self.nll += float(nll)
-        self.source_tokens += batch.source_tokens
-        self.target_tokens += batch.target_tokens
-        self.slots += batch.padded_tokens
 
     def add_update(self, update: "Interval") -> None:
         """Add the sums of one update."""

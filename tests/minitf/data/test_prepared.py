@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -232,30 +230,13 @@ def test_a_failure_midway_leaves_the_earlier_preparation(room, monkeypatch):
     assert content(room.load()) == before
 
 
-def test_of_several_at_once_one_prepares_and_the_others_wait(room):
-    class Slow(Letters):
-        def encode(self, lines):
-            time.sleep(0.1)
-            return super().encode(lines)
-
-    vocabularies, results = [Slow() for _ in range(4)], []
-    threads = [threading.Thread(target=lambda v=v: results.append(content(room.prepare(v)))) for v in vocabularies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 4
-    assert all(result == results[0] for result in results)
-    assert sum(bool(vocabulary.asked) for vocabulary in vocabularies) == 1
-
-
 # ---- bad input -----------------------------------------------------------------------------------
 
 
 def test_nothing_left_to_train_on(room):
     with pytest.raises(UserError, match=r"no pair is left .*: 4 have an empty side and 5 have more than max_length=2"):
         room.prepare(max_length=2)
-    assert room.files() == ["prepare.lock"]
+    assert room.files() == []
 
 
 def test_unusable_arguments(room):

@@ -1,15 +1,9 @@
-"""The cores of a rank, and the limit of its waits."""
+"""The limit of a rank's waits."""
 
 import pytest
 
 from minitf.errors import UserError
-from minitf.parallel.group import Deadline, share_of_cores
-
-
-def test_ranks_share_the_cores_that_they_have_in_common():
-    assert share_of_cores([0, 1, 2, 3], [[0, 1, 2, 3], [0, 1, 2, 3]]) == 2
-    assert share_of_cores([0, 1], [[0, 1], [2, 3]]) == 2  # bound by mpiexec
-    assert share_of_cores([0, 1], [[0, 1]] * 8) == 1
+from minitf.parallel.group import Deadline
 
 
 def test_a_job_that_was_stopped_as_a_whole_goes_on(monkeypatch):

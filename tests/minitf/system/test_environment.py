@@ -5,8 +5,9 @@ import pytest
 from autograd.fast.table import Kernels
 from minitf.errors import UserError
 from minitf.system.environment import (
-    announced_rank,
-    announced_size,
+    RANK_VARIABLES,
+    SIZE_VARIABLES,
+    announced,
     available_bytes,
     changes,
     environment_facts,
@@ -42,10 +43,10 @@ def test_every_addition_rounds():
 def test_who_mpiexec_says_one_is(monkeypatch):
     for name in ("PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK"):
         monkeypatch.delenv(name, raising=False)
-    assert (announced_rank(), announced_size()) == (None, None)
+    assert (announced(RANK_VARIABLES), announced(SIZE_VARIABLES)) == (None, None)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
-    assert (announced_rank(), announced_size()) == (3, 4)
+    assert (announced(RANK_VARIABLES), announced(SIZE_VARIABLES)) == (3, 4)
     assert not is_single_process()
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
     assert is_single_process()
