@@ -30,7 +30,6 @@ from minitf.system.process import printable, say, set_up_device, shell_command, 
 
 if TYPE_CHECKING:
     from minitf.decoding.lines import Translation
-    from minitf.translation.translator import Translator
 
 MustWait = Callable[[], bool]
 READ_BYTES = 1 << 16
@@ -76,11 +75,15 @@ def translate_text(config: TranslateConfig) -> None:
         translator = Translator.load(config.run, warn=warn, **loaded)
         lines, must_wait = open_input(config)
         settings["progress"] = progress
-        for written, best in translated(translator, lines, given, config, must_wait, settings):
-            for line in written:
+        if given is None:
+            results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
+        else:
+            results = translator.score_stream(lines, given, **settings)
+        for number, found in enumerate(results):
+            for line in formatted(number, found, config, translator.vocabulary):
                 write(line)
             if reference is not None:
-                hypotheses.append(best)
+                hypotheses.append(found[0].text)
     if reference is not None:
         file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
         print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
@@ -106,30 +109,6 @@ def size_of_input(config: TranslateConfig) -> int:
         return (os.fstat(sys.stdin.fileno()) if config.input is None else config.input.stat()).st_size
     except (OSError, ValueError):  # the latter of a stream without a file; reading says what is wrong
         return 0
-
-
-# ---- Work ----
-
-Results = Iterator[tuple[list[str], str]]
-"""The lines to write for each input line, and the best translation."""
-
-
-def translated(
-    translator: Translator,
-    lines: Iterable[str],
-    given: list[str] | None,
-    config: TranslateConfig,
-    must_wait: MustWait,
-    settings: dict[str, Any],
-) -> Results:
-    """Translate lines, or score the given translations."""
-    if given is None:
-        results = translator.stream_nbest(lines, n_best=config.nbest, must_wait=must_wait, **settings)
-    else:
-        results = translator.score_stream(lines, given, **settings)
-    if config.format == "text" and config.nbest == 1 and config.score is None:
-        return (([best.text], best.text) for best, *_ in results)
-    return formatted(results, config, translator)
 
 
 # ---- Input ----
@@ -257,10 +236,8 @@ def watch(
         yield bar.update, lambda message: tell(printable(f"warning: {message}"))
 
 
-def formatted(
-    results: Iterable[list[Translation]], config: TranslateConfig, translator: Translator
-) -> Iterator[tuple[list[str], str]]:
-    """Yield, for each input line, the lines to write in the format of `config`, and the best translation.
+def formatted(number: int, found: list[Translation], config: TranslateConfig, vocabulary: Any) -> list[str]:
+    """Return the lines to write for line `number` of the input, in the format of `config`.
 
     Several translations of a line are written as Moses and Marian do:
 
@@ -270,18 +247,15 @@ def formatted(
 
         {"line": 1, "translations": [{"text": "ein Haus", "log_probability": -0.15, …}]}
     """
-    for number, found in enumerate(results):
-        if config.format == "jsonl":
-            objects = [_object(translator.vocabulary, each) for each in found]
-            lines = [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
-        else:
-            lines = [_text(config, number, each) for each in found]
-        yield lines, found[0].text
-
-
-def _text(config: TranslateConfig, number: int, translation: Translation) -> str:
-    numbers = [f"{translation.log_probability:.8g}", f"{translation.score:.8g}"]
-    return "\t".join(numbers) if config.score is not None else " ||| ".join([str(number), translation.text, *numbers])
+    if config.format == "jsonl":
+        objects = [_object(vocabulary, each) for each in found]
+        return [json.dumps({"line": number + 1, "translations": objects}, ensure_ascii=False)]
+    numbers = [[f"{each.log_probability:.8g}", f"{each.score:.8g}"] for each in found]
+    if config.score is not None:
+        return ["\t".join(of_one) for of_one in numbers]
+    if config.nbest == 1:
+        return [found[0].text]
+    return [" ||| ".join([str(number), each.text, *of]) for each, of in zip(found, numbers, strict=True)]
 
 
 def _object(vocabulary: Any, translation: Translation) -> dict[str, Any]:

@@ -162,7 +162,10 @@ class LineTranslator:
         def count(batch: Sequence[int]) -> object:
             return plan.progress(sum(i + 1 in ends for i in batch))
 
-        found = self._search(pieces, plan, count)
+        def job(decoder: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
+            return self.search_batch(decoder, source, plan.search)
+
+        found = self._run(pieces, job, plan, plan.search.beam, count)
         translated = self._decode(pieces, found)
         n = plan.search.n_best
         results = [
@@ -180,14 +183,6 @@ class LineTranslator:
 
     def _too_long(self, ids: Sequence[int]) -> str:
         return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
-
-    def _search(
-        self, pieces: list[list[int]], plan: Plan, done: Callable[[Sequence[int]], Any]
-    ) -> list[list[Hypothesis]]:
-        def job(model: IncrementalDecoder, source: Any, places: Sequence[int]) -> list[list[Hypothesis]]:
-            return self.search_batch(model, source, plan.search)
-
-        return self._run(pieces, job, plan, plan.search.beam, done)
 
     def search_batch(
         self, decoder: IncrementalDecoder, source: np.ndarray, config: BeamSearchConfig

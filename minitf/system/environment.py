@@ -90,7 +90,7 @@ SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
 def announced(names: tuple[str, ...]) -> int | None:
-    """Rank of this process, or number of processes, in an MPI job: the first of mpiexec's variables; None outside one."""
+    """Rank of this process, or number of processes, from mpiexec's environment variables; None outside an MPI job."""
     found = [os.environ[name] for name in names if re.fullmatch("[0-9]{1,9}", os.environ.get(name, ""))]
     return int(found[0]) if found else None
 

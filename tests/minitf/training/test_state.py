@@ -29,9 +29,8 @@ BATCH = batch_of([[5, 6], [7]], [[8], [9, 10, 11]])  # source 3 + 2 and 2 slots,
 
 def an_interval():
     interval = Interval(start_s=2.0)
-    update = Interval(gradient_norm=0.5)
-    update.add(BATCH, 12.0, 6.0)
-    update.add(BATCH, 6.0, 3.0)
+    update = Interval.of([(BATCH, 12.0, 6.0), (BATCH, 6.0, 3.0)])
+    update.gradient_norm = 0.5
     interval.add_update(update)
     return interval
 
