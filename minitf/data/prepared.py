@@ -31,6 +31,7 @@ from minitf.system.files import (
     os_errors_explained,
     parse_json_object,
     read_small_file,
+    remove_leftovers,
     require_regular,
     sha256_of,
 )
@@ -45,6 +46,7 @@ FIELDS = {"format": int, "key": str, "dtype": str, "sha256": dict, **dict.fromke
 ID_TYPES = ("<u2", "<i4")
 PAIRS_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 1_000_000
 OFFSET_TYPE = "<i8"
+OURS = re.compile(r"(source|target)-[0-9a-f]{16}\.(ids|offsets)")
 
 
 class OtherVocabularyError(UserError):
@@ -142,7 +144,11 @@ def prepare(
     with atomic_write(folder / DESCRIPTION, "w") as file:
         json.dump(about, file, indent=2)
         file.write("\n")
-    _remove_leftovers(folder, about)
+    with os_errors_explained(f"clean {folder}"):  # of earlier preparations; files that are mapped stay readable
+        remove_leftovers(folder)
+        for path in folder.iterdir():
+            if OURS.fullmatch(path.name) and path.name not in _files(about):
+                path.unlink(missing_ok=True)
     return PreparedCorpus.load(folder, vocabulary, max_length=max_length)
 
 
@@ -247,12 +253,3 @@ def _map(path: Path, dtype: str, count: int, sha256: str | None) -> np.ndarray:
         if not count or content_of(path)["sha256"] != sha256:
             raise UserError(f"the bytes of {path} have changed since they were written; prepare the corpus again")
         return np.asarray(np.memmap(path, dtype, mode="r", shape=(count,)))  # asarray: slices of a memmap are slow
-
-
-def _remove_leftovers(folder: Path, about: dict[str, Any]) -> None:
-    """Delete earlier preparations, and partial files of a killed process; files that are mapped stay readable."""
-    ours = re.compile(r"(source|target)-[0-9a-f]{16}\.(ids|offsets)|\.((source|target)-|prepared\.json).*\.partial")
-    with os_errors_explained(f"clean {folder}"):
-        for path in folder.iterdir():
-            if ours.fullmatch(path.name) and path.name not in _files(about):
-                path.unlink(missing_ok=True)

@@ -95,7 +95,12 @@ class Vocabulary:
         characters need.
         Source: Sennrich et al. 2016
         """
-        vocabulary = cls(learn_merges(lines, vocab_size, byte_fallback, symbols))
+        if not 4 < vocab_size < 2**31:
+            raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
+        words = count_words(lines)
+        if not words:
+            raise UserError("the corpus has no words; a vocabulary needs at least one line that is not empty")
+        vocabulary = cls(_learn_pieces(words, vocab_size, byte_fallback, symbols))
         if not any(" " in symbol.strip() for symbol in symbols):
             vocabulary._words = {}
         vocabulary.save(model_path)
@@ -185,21 +190,6 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 10_000, 2_000_000
 LONGEST_WORD = 1000
 
 
-def learn_merges(
-    lines: Iterable[str], vocab_size: int, byte_fallback: bool = True, symbols: Sequence[str] = ()
-) -> bytes:
-    """Learn byte-pair merges from lines; return the bytes of a sentencepiece model.  Arguments: `Vocabulary.train`
-
-    Raises: UserError when there is no text, or the size is impossible
-    """
-    if not 4 < vocab_size < 2**31:
-        raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
-    words = count_words(lines)
-    if not words:
-        raise UserError("the corpus has no words; a vocabulary needs at least one line that is not empty")
-    return _train(words, vocab_size, byte_fallback, symbols)
-
-
 def count_words(lines: Iterable[str]) -> Counter[str]:
     """Count the words of normalised lines, in the order of their first occurrence.
 
@@ -215,7 +205,7 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     return words
 
 
-def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
+def _learn_pieces(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: Sequence[str]) -> bytes:
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -236,7 +226,7 @@ def _train(words: Counter[str], vocab_size: int, byte_fallback: bool, symbols: S
         )
     except RuntimeError as error:
         if most := re.search(r"Please set it to a value <= (\d+)", str(error)):  # the words allow no more
-            return _train(words, int(most[1]), byte_fallback, symbols)
+            return _learn_pieces(words, int(most[1]), byte_fallback, symbols)
         raise UserError(_training_advice(str(error), vocab_size)) from error
     return model.getvalue()
 

@@ -3,7 +3,7 @@ score its translations at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -28,9 +28,8 @@ from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
 from minitf.system.environment import available_bytes
 from minitf.system.files import atomic_write
 from minitf.system.process import Say, set_up_device, shell_command
-from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, compute_gradients
-from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess, TrainingData
+from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, MovingAverage, Run, SingleProcess, TrainingData
 from minitf.training.state import TrainState
 from minitf.translation.translator import LearnedModel, load_learned
 
@@ -233,7 +232,8 @@ def score_translations(run: Run, say: Say) -> None:
         source, reference = (list(read_lines(path)) for path in texts.test)
         say(f"translating {len(source):,} held-out lines (beam {config.beam}, α {config.alpha})")
         hypotheses = translate(source)
-        write_hypotheses(run, hypotheses)
+        with atomic_write(run.directory.hypotheses_path, "w") as file:
+            file.writelines(line + "\n" for line in hypotheses)
         score = bleu(hypotheses, reference, tokenize=config.bleu_tokenize)
         characters, exact = chrf(hypotheses, reference).score, exact_match(hypotheses, reference)
         scores = {"bleu": score.score, "chrf": characters, "exact_match": exact, "signature": score.signature}
@@ -245,7 +245,8 @@ def score_translations(run: Run, say: Say) -> None:
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
         samples = list(islice(read_lines(found[0]), SAMPLE_LINES)) if found else []
-    show(samples, translate(samples), say)
+    for source_line, output in zip(samples, translate(samples), strict=True):
+        say(f"    {source_line}\n  → {output}")
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
 
@@ -257,15 +258,3 @@ def trained_model(run: Run) -> Transformer:
     model = Transformer(run.config.model, seed=None, dtype=precision)
     model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
     return (model if run.config.plain else accelerate(model)).eval()
-
-
-def write_hypotheses(run: Run, lines: Iterable[str]) -> None:
-    """Write the output of the test set into the run's directory."""
-    with atomic_write(run.directory.hypotheses_path, "w") as file:
-        file.writelines(line + "\n" for line in lines)
-
-
-def show(sources: list[str], outputs: list[str], say: Say) -> None:
-    """Print sources, each with its output."""
-    for source, output in zip(sources, outputs, strict=True):
-        say(f"    {source}\n  → {output}")

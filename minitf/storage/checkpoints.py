@@ -22,10 +22,10 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,20 +120,20 @@ def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]
     Raises: DamagedCheckpointError if a byte that was read is not what was written; CheckpointError if the file
     cannot be opened or no name begins with the prefix.
     """
-    with Reader(path) as reader, ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take as long as reading
-        names = reader.names(prefix)
+    reader = Reader(path)
+    names = reader.names(prefix)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take as long as reading
         arrays = pool.map(reader.read, names)
         return {name.removeprefix(prefix): a for name, a in zip(names, arrays, strict=True)}, reader.state
 
 
 def read_state(path: Path) -> dict[str, Any]:
     """Read the state alone."""
-    with Reader(path) as reader:
-        return reader.state
+    return Reader(path).state
 
 
 class Reader:
-    """An open checkpoint whose header has been checked."""
+    """An open checkpoint whose header has been checked; the library closes the file once nothing refers to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -158,14 +158,6 @@ class Reader:
             self._digests = {name: digests[64 * i : 64 * (i + 1)] for i, name in enumerate(names)}
             self.state = parse_json_object(metadata.get("state", "null"))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Without a reference, the library closes the file. Its own __exit__ raises RuntimeError while another thread
-        # reads: an interrupt between the start of a thread and its registration leaves one that no pool waits for.
-        del self._tensors
-
     def names(self, prefix: str) -> list[str]:
         """Return the names that begin with a prefix, in the order of the file."""
         names = [name for name in self._digests if name.startswith(prefix)]
@@ -187,12 +179,9 @@ class Reader:
             if code not in DTYPES.values():
                 raise ValueError(f"{name} is of type {code}, which a checkpoint cannot hold")
             array = self._tensors.get_tensor(name)
-            self._check(name, array)
+            if hashlib.sha256(bytes_of(array)).hexdigest() != self._digests[name]:
+                raise ValueError(f"the bytes of {name} have changed since they were written")
         return array
-
-    def _check(self, name: str, array: Array) -> None:
-        if hashlib.sha256(bytes_of(array)).hexdigest() != self._digests[name]:
-            raise ValueError(f"the bytes of {name} have changed since they were written")
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
@@ -233,19 +222,18 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
     """
     if not paths:
         raise CheckpointError("there is no checkpoint to average; train until the first checkpoint is saved")
-    with ExitStack() as stack:
-        first, *others = readers = [stack.enter_context(Reader(path)) for path in paths]
-        for other in others:
-            for name in sorted({*first.names(prefix), *other.names(prefix)}):
-                if first.kind(name) != other.kind(name):
-                    raise CheckpointError(
-                        f"{name} is {first.kind(name)} in {first.path}, but {other.kind(name)} in {other.path}; "
-                        "average checkpoints of one run"
-                    )
-        names = [name for name in first.names(prefix) if not name.endswith(FACTORS)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take longer than reading
-            means = pool.map(partial(_mean, readers), names)
-            return {name.removeprefix(prefix): mean for name, mean in zip(names, means, strict=True)}
+    first, *others = readers = list(map(Reader, paths))
+    for other in others:
+        for name in sorted({*first.names(prefix), *other.names(prefix)}):
+            if first.kind(name) != other.kind(name):
+                raise CheckpointError(
+                    f"{name} is {first.kind(name)} in {first.path}, but {other.kind(name)} in {other.path}; "
+                    "average checkpoints of one run"
+                )
+    names = [name for name in first.names(prefix) if not name.endswith(FACTORS)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # checksums take longer than reading
+        means = pool.map(partial(_mean, readers), names)
+        return {name.removeprefix(prefix): mean for name, mean in zip(names, means, strict=True)}
 
 
 def _mean(readers: Sequence[Reader], name: str) -> Array:
@@ -278,8 +266,6 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int | None = None) -> None:
         self.folder, self.keep = Path(folder), keep
         if keep is not None:
-            if keep < 1:
-                raise ValueError(f"keep={keep} would delete every checkpoint")
             with os_errors_explained(f"prepare {folder}", CheckpointError):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 remove_leftovers(self.folder)
@@ -345,22 +331,21 @@ class Checkpoints:
 
         Raises: as `save` of a file; no older checkpoint has been deleted then.
         """
-        if self.keep is None:
-            raise ValueError(f"{self.folder} was opened for reading; give keep to save")
         save(self.path(step), arrays, state)
-        self.delete_superseded(self.keep, step)
+        self.delete_superseded(step)
         return self.path(step)
 
-    def delete_superseded(self, keep: int, saved: int) -> None:
+    def delete_superseded(self, saved: int) -> None:
         """Delete all but the last `keep`, and those off the schedule; the newest is durable by now.
 
         saved: the step of the newest; a network file system may not list it yet
         """
+        assert self.keep is not None, "opened for reading"
         with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
             *older, newest = sorted({*self.steps(), saved})
             off_schedule = [step for step in older if self._is_off_schedule(step)]
             scheduled = [step for step in older if step not in off_schedule]
-            for step in [*off_schedule, *[*scheduled, newest][:-keep]]:
+            for step in [*off_schedule, *[*scheduled, newest][: -self.keep]]:
                 self.path(step).unlink(missing_ok=True)
 
     def _is_off_schedule(self, step: int) -> bool:
@@ -408,7 +393,7 @@ def load_latest(store: Checkpoints, warn: Callable[[str], None]) -> tuple[dict[s
                 for path in [store.path(each) for each in steps if each > step]:
                     os.replace(path, path.with_name(path.name + ".damaged"))
                 sync_folder(store.folder)
-            store.delete_superseded(store.keep, step)  # the process that saved it may have been killed before
+            store.delete_superseded(step)  # the process that saved it may have been killed before
         return found
     if steps:
         raise CheckpointError(f"none of the {len(steps)} checkpoints in {store.folder} is intact; start a new run")

@@ -22,13 +22,11 @@ from minitf.data.batches import Batch, Batches
 from minitf.errors import UserError, shortened
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group, ParallelError, join
+from minitf.parallel.group import GradientBuckets, Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
-from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
-from minitf.training.run import Nats, SingleProcess, Sums
+from minitf.training.run import MovingAverage, Nats, SingleProcess, Sums
 from minitf.training.state import Clock, Interval, TrainState
 
 

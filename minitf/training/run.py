@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +21,13 @@ from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu as bleu_of
+from minitf.model.layers import Module
+from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import RunDirectory, RunLog
 from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Progress, Say, StopRequest
-from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam, batch_loss
 from minitf.training.state import (
     Clock,
@@ -42,6 +43,7 @@ __all__ = ["MODEL", "OPTIMIZER", "Run"]
 
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
+Array = Any
 Nats = tuple[float, int]
 """Negative log-likelihood of a batch, and its number of target tokens."""
 Sums = Sequence[tuple[Batch, Any, Any]]
@@ -68,6 +70,41 @@ class TrainingData:
     vocabulary: AnyVocabulary
     train: Batches
     valid: Batches | None
+
+
+class MovingAverage:
+    """a ← a + (1 - d_t) (w - a) after update t, with d_t = min(decay, (1 + t) / (10 + t)).
+
+    An exponential average of the weights is as good as a long average of checkpoints, without the checkpoints. The second
+    bound reduces the influence of the initial weights: with a constant decay of 0.9999 they would still have a weight
+    of 90 % after 1,000 updates.
+    """
+
+    def __init__(self, named_parameters: dict[str, Parameter], decay: float):
+        self.named_parameters = named_parameters
+        self.decay = decay
+        self.arrays: dict[str, Array] = {name: p.data.copy() for name, p in named_parameters.items()}
+
+    def update(self, update_count: int) -> None:
+        """Average in the weights after update number `update_count`, counted from 1."""
+        share = 1 - min(self.decay, (1 + update_count) / (10 + update_count))
+        for name, parameter in self.named_parameters.items():
+            average = self.arrays[name]
+            average += share * (parameter.data - average)
+
+    @contextmanager
+    def in_place(self, model: Module) -> Iterator[None]:
+        """Context manager: inside the block the model has the averaged weights, after it its own, bit for bit."""
+        own = {name: parameter.data.copy() for name, parameter in self.named_parameters.items()}
+        model.load_parameters(self.arrays)
+        try:
+            yield
+        finally:
+            model.load_parameters(own)
+
+    def load(self, arrays: dict[str, np.ndarray]) -> None:
+        """Continue from the averages of a checkpoint.  Raises: ValueError if names or shapes differ."""
+        load_arrays(self.arrays, arrays, "the moving averages")
 
 
 @dataclass
@@ -243,7 +280,7 @@ def validate(run: Run, progress: Progress) -> None:
         if process.is_main_process and improved:
             save_best(run, loss, bleu)
         if process.is_main_process and math.isfinite(loss):
-            sample = sample_of(run)
+            sample = sample_of(run, data.valid)
     record_validation(state, data.train.epoch, improved, loss, bleu)
     spent_s = process.broadcast(time.perf_counter() - start)
     state.elapsed_s += spent_s
@@ -277,11 +314,9 @@ def validation_bleu(run: Run) -> float:
     return bleu_of(greedy_translations(run, sources), references, tokenize=run.config.bleu_tokenize).score
 
 
-def sample_of(run: Run) -> tuple[str, str] | None:
-    """Return the first validation sentence and its greedy translation; None without one."""
-    if run.data.valid is None:
-        return None
-    (text,) = run.data.vocabulary.source.decode([run.data.valid.corpus.source[0].tolist()])
+def sample_of(run: Run, valid: Batches) -> tuple[str, str]:
+    """Return the first validation sentence and its greedy translation."""
+    (text,) = run.data.vocabulary.source.decode([valid.corpus.source[0].tolist()])
     (translation,) = greedy_translations(run, [text])
     return text, translation
 

@@ -112,7 +112,11 @@ class Translator(LineTranslator):
         learned = load_learned(Path(run_directory), **chosen, warn=warn)
         packed = precision if precision == "int8" else None
         learned = replace(learned, config=with_precision(learned.config, device, precision))
-        transformer = _model_of(learned, np.float32 if packed else dtype, device, plain)
+        transformer = build_model(learned, np.float32 if packed else dtype or learned.config.dtype).to(device)
+        if learned.config.precision == "bf16":
+            if plain:
+                raise UserError("plain does not support precision=bf16, the run's; give precision float32")
+            transformer = accelerate(transformer, compute_dtype="bfloat16")
         translator = cls(
             TransformerDecoder(transformer) if plain else transformer,
             learned.vocabulary,
@@ -216,9 +220,15 @@ class Translator(LineTranslator):
         asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
         scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
         texts = self.vocabulary.target.decode(targets)
-        return [
-            self._scored(texts[i], tuple(sources[i]), targets[i], scored.get(i), plan.search) for i in range(len(pairs))
-        ]
+        results = []
+        for i, (text, source, target) in enumerate(zip(texts, sources, targets, strict=True)):
+            if i not in scored:  # a blank line for a blank line, which no model is asked about
+                results.append(Translation(text, 0.0, 0.0, True, (), ()))
+                continue
+            found = hypothesis_of((*target, EOS), sum_left_to_right(scored[i]), plan.search)
+            parts = ((tuple(source), target),)
+            results.append(Translation(text, found.score, found.log_probability, True, parts, tuple(scored[i])))
+        return results
 
     def _check_scorable(self, number: int, source: Sequence[int], target: Ids) -> None:
         """Raises: UserError for a pair to which the model can give no probability."""
@@ -258,22 +268,6 @@ class Translator(LineTranslator):
             return score_targets(model, source, [(*pairs[i][1], EOS) for i in places])
 
         return self._run([list(source) for source, _ in pairs], job, plan, 1, lambda batch: None)
-
-    @staticmethod
-    def _scored(text: str, source: Ids, target: Ids, tokens: list[float] | None, search: Any) -> Translation:
-        if tokens is None:  # a blank line for a blank line, which no model is asked about
-            return Translation(text, 0.0, 0.0, True, (), ())
-        found = hypothesis_of((*target, EOS), sum_left_to_right(tokens), search)
-        return Translation(text, found.score, found.log_probability, True, ((source, target),), tuple(tokens))
-
-
-def _model_of(learned: LearnedModel, dtype: Any, device: str, plain: bool) -> Transformer:
-    model = build_model(learned, dtype or learned.config.dtype).to(device)
-    if learned.config.precision != "bf16":
-        return model
-    if plain:
-        raise UserError("plain does not support precision=bf16, the run's; give precision float32")
-    return accelerate(model, compute_dtype="bfloat16")
 
 
 # ---- What a run has learned: the checkpoints to translate with, and the model that they fit -----------------------
@@ -336,7 +330,11 @@ def load_learned(
     if weights is None:
         weights = config.weights if average is None and checkpoint is None else "average"
     paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
-    check_vocabulary(run.vocabulary_path, vocabulary, paths[-1])
+    if checkpoints.read_state(paths[-1]).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
+        raise UserError(
+            f"{run.vocabulary_path} is not the vocabulary that {paths[-1]} was trained with; restore the one that "
+            "training wrote"
+        )  # one of the right size would give the ids another meaning; not all checkpoints name theirs
     return LearnedModel(config, vocabulary, checkpoints.average(paths, prefix), paths[-1])
 
 
@@ -367,14 +365,6 @@ def choose_checkpoints(
     if average is not None and len(paths) < average:
         warn(f"{run.path} has {len(paths)} checkpoints, not {average}: all of them are averaged")
     return paths, prefix
-
-
-def check_vocabulary(path: Path, vocabulary: AnyVocabulary, origin: Path) -> None:
-    """Refuse a vocabulary of the right size that gives the ids another meaning; not all checkpoints name theirs."""
-    if checkpoints.read_state(origin).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
-        raise UserError(
-            f"{path} is not the vocabulary that {origin} was trained with; restore the one that training wrote"
-        )
 
 
 def build_model(learned: LearnedModel, dtype: Any) -> Transformer:

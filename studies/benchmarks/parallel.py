@@ -30,8 +30,7 @@ from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
-from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group, join
+from minitf.parallel.group import GradientBuckets, Group, join
 from minitf.parallel.launch import job
 from minitf.system.process import set_up_device
 from minitf.training.data_parallel import share_of_update

@@ -10,8 +10,7 @@ from common import OneRank, base_model, batch_of, put
 
 from autograd import random
 from minitf.fast.step_graphs import StepGraphs
-from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import NcclGroup
+from minitf.parallel.group import GradientBuckets, NcclGroup
 from minitf.training.optim import compute_gradients
 
 

@@ -41,8 +41,7 @@ def main() -> None:
     from minitf.fast.accelerate import accelerate, accelerate_adam
     from minitf.fast.step_graphs import StepGraphs
     from minitf.model.transformer import Transformer
-    from minitf.parallel.buckets import GradientBuckets
-    from minitf.parallel.group import Group, NcclGroup
+    from minitf.parallel.group import GradientBuckets, Group, NcclGroup
     from minitf.training.optim import Adam, compute_gradients
 
     class Alone(Group):

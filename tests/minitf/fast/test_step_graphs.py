@@ -19,8 +19,7 @@ from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import INPUTS, StepGraphs
 from minitf.model.transformer import Transformer
-from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group
+from minitf.parallel.group import GradientBuckets, Group
 from minitf.run import start
 from minitf.training.optim import Adam, compute_gradients, learning_rate, squared_norm
 from tests.helpers.marks import parametrize_some

@@ -5,8 +5,7 @@ import pytest
 
 import autograd as ag
 from minitf.model.parameters import Parameter
-from minitf.parallel.buckets import GradientBuckets
-from minitf.parallel.group import Group
+from minitf.parallel.group import GradientBuckets, Group
 
 
 class Recorder(Group):

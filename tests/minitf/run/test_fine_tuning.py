@@ -19,8 +19,8 @@ from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze, initial_model, load_into
-from minitf.training.moving_average import MovingAverage
 from minitf.training.optim import Adam
+from minitf.training.run import MovingAverage
 from minitf.translation.translator import Translator, load_learned
 from tests.helpers.imported import MODEL, PAIR
 from tests.helpers.runs import call

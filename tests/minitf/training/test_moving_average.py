@@ -5,7 +5,7 @@ import pytest
 
 from minitf.config import TransformerConfig
 from minitf.model.transformer import Transformer
-from minitf.training.moving_average import MovingAverage
+from minitf.training.run import MovingAverage
 
 CONFIG = TransformerConfig(layers=1, d_model=8, d_ff=16, heads=2, vocab_size=12)
 

@@ -9,8 +9,7 @@ import pytest
 
 from additions.pages.run_log import read_log
 from minitf.training import run as validation
-from minitf.training.moving_average import MovingAverage
-from minitf.training.run import mean_nll, owes_validation, validate
+from minitf.training.run import MovingAverage, mean_nll, owes_validation, validate
 from minitf.training.state import out_of_patience
 from tests.helpers.batches import batch_of
 from tests.helpers.small_run import CONFIG, SENTENCES
