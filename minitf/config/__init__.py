@@ -5,11 +5,5 @@ from minitf.config.presets import DEFAULT_PRESET, PRESETS
 from minitf.config.run_config import OptimizerConfig, PathPair, RunConfig, TranslateConfig
 
 __all__ = [
-    "DEFAULT_PRESET",
-    "PRESETS",
-    "OptimizerConfig",
-    "PathPair",
-    "RunConfig",
-    "TransformerConfig",
-    "TranslateConfig",
-]
+    "DEFAULT_PRESET", "PRESETS", "OptimizerConfig", "PathPair", "RunConfig", "TransformerConfig", "TranslateConfig",
+]  # fmt: skip

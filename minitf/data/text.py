@@ -22,14 +22,8 @@ from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
 
 __all__ = [
-    "MAX_LINE_BYTES",
-    "PathLike",
-    "checked_ids",
-    "lines_of",
-    "normalise",
-    "read_lines",
-    "read_pairs",
-]
+    "MAX_LINE_BYTES", "PathLike", "checked_ids", "lines_of", "normalise", "read_lines", "read_pairs",
+]  # fmt: skip
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")

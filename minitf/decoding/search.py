@@ -27,19 +27,9 @@ from minitf.model.cache import Cache
 from minitf.model.transformer import Transformer, padding_mask
 
 __all__ = [
-    "NEVER",
-    "BeamSearchConfig",
-    "Hypothesis",
-    "Model",
-    "TransformerDecoder",
-    "beam_search",
-    "decoder_of",
-    "finder_of",
-    "hypothesis_of",
-    "length_penalty",
-    "log_probabilities_of",
-    "max_lengths",
-]
+    "NEVER", "BeamSearchConfig", "Hypothesis", "Model", "TransformerDecoder", "beam_search", "decoder_of",
+    "finder_of", "hypothesis_of", "length_penalty", "log_probabilities_of", "max_lengths",
+]  # fmt: skip
 
 Array = NDArray[Any]
 Finder = Callable[[Array, Array, int], tuple[Array, Array, Array]]

@@ -19,20 +19,10 @@ from typing import IO, Any
 from minitf.errors import UserError
 
 __all__ = [
-    "atomic_write",
-    "locked",
-    "open_regular",
-    "os_errors_explained",
-    "parse_json",
-    "parse_json_object",
-    "partial_name",
-    "read_json_object",
-    "read_small_file",
-    "remove_leftovers",
-    "require_regular",
-    "sha256_of",
+    "atomic_write", "locked", "open_regular", "os_errors_explained", "parse_json", "parse_json_object",
+    "partial_name", "read_json_object", "read_small_file", "remove_leftovers", "require_regular", "sha256_of",
     "sync_folder",
-]
+]  # fmt: skip
 
 MAX_JSON_BYTES = 2**20
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -26,7 +26,7 @@ from minitf.parallel.group import GradientBuckets, Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.optim import Adam
-from minitf.training.run import MovingAverage, Nats, SingleProcess, Sums
+from minitf.training.run import MovingAverage, SingleProcess, Sums
 from minitf.training.state import Clock, Interval, TrainState
 
 
@@ -57,6 +57,7 @@ class DataParallel(SingleProcess):
         self.group = group
         self.device = group.device
         self.threads = max(1, config.threads // group.local_size) if config.threads else group.cores
+        self.rank, self.size = group.rank, group.size
         self.is_main_process = group.rank == 0
         kind = group.device.partition(":")[0]
         hosts = "1 host" if group.hosts == 1 else f"{group.hosts} hosts"
@@ -124,14 +125,8 @@ class DataParallel(SingleProcess):
 
     # ---- Validate, save, log ----
 
-    def validation_batches(self, valid: Batches) -> Iterator[Batch]:
-        """Iterate over batches rank, rank + size, … of the validation text."""
-        return valid.one_epoch(self.group.rank, self.group.size)
-
-    def gather(self, losses: Sequence[Nats]) -> Sequence[Nats]:
-        """Interleave the losses of all ranks, those of batches rank, rank + size, …"""
-        ranks = self.group.all_gather(losses, "the validation")
-        return [ranks[i % len(ranks)][i // len(ranks)] for i in range(sum(map(len, ranks)))]
+    def all_gather(self, value: Any, purpose: str = "a message") -> list[Any]:
+        return self.group.all_gather(value, purpose)
 
     def broadcast(self, value: Any) -> Any:
         return self.group.broadcast_value(value)
@@ -139,12 +134,6 @@ class DataParallel(SingleProcess):
     def check_weights(self, step: int, model: Transformer) -> None:
         facts = {f"the checksum of the weights after step {step:,}": _checksum(model.parameters())}
         require_same(self.group, facts, "continue from the last checkpoint; the memory of that host may be faulty")
-
-    def first_error(self, error: str | None) -> str | None:
-        for rank, each in enumerate(self.group.all_gather(error)):
-            if each is not None:
-                return f"{each} (rank {rank})"
-        return None
 
     def communication_times(self) -> dict[str, float]:
         return self._gradients.take_times()

@@ -180,7 +180,9 @@ def warn_of_warm_up(how: str, end: int, config: OptimizerConfig, say: Say) -> No
 def diverged(run: Run, step: int, update: Interval, batches: Sequence[Batch]) -> TrainingError:
     """Return the error of an update whose loss or gradient is not finite, with the op that it comes from."""
     run.optimizer.zero_grad()
-    origin = run.process.first_error(find_origin(run.model, run.config.optimizer.label_smoothing, step, batches))
+    own = find_origin(run.model, run.config.optimizer.label_smoothing, step, batches)
+    found = [(rank, each) for rank, each in enumerate(run.process.all_gather(own)) if each is not None]
+    origin = found[0][1] + (f" (rank {found[0][0]})" if run.process.is_parallel else "") if found else None
     return TrainingError(
         f"training diverged: step {step:,} has loss {update.loss / update.target_tokens:.4g}, gradient norm "
         f"{update.gradient_norm:.4g}: {origin or 'each number is finite by itself, but their sum is not'}; "

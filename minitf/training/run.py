@@ -75,7 +75,7 @@ class TrainingData:
 class MovingAverage:
     """a ← a + (1 - d_t) (w - a) after update t, with d_t = min(decay, (1 + t) / (10 + t)).
 
-    An exponential average of the weights is as good as a long average of checkpoints, without the checkpoints. The second
+    An average over time is as good as a long average of checkpoints, without the checkpoints. The second
     bound reduces the influence of the initial weights: with a constant decay of 0.9999 they would still have a weight
     of 90 % after 1,000 updates.
     """
@@ -140,6 +140,7 @@ class SingleProcess:
     `DataParallel` (data_parallel.py) has the same methods for a rank of several: the training loop is the same.
     """
 
+    rank, size = 0, 1
     is_main_process = True  # writes the files and messages of the run
     is_parallel = False
     description = ""  # for the user
@@ -182,13 +183,9 @@ class SingleProcess:
 
     # ---- Validate, save, log ----
 
-    def validation_batches(self, valid: Batches) -> Iterator[Batch]:
-        """Iterate over the validation batches; of several ranks, each has its share of them."""
-        return valid.one_epoch()
-
-    def gather(self, losses: Sequence[Nats]) -> Sequence[Nats]:
-        """Return the losses of all validation batches, in their order."""
-        return losses
+    def all_gather(self, value: Any, purpose: str = "") -> list[Any]:
+        """Return the values of all ranks, in order of rank."""
+        return [value]
 
     def broadcast(self, value: Any) -> Any:
         """Return the main process's value."""
@@ -196,10 +193,6 @@ class SingleProcess:
 
     def check_weights(self, step: int, model: Transformer) -> None:
         """Check that all ranks have the same weights.  Raises: ParallelError"""
-
-    def first_error(self, error: str | None) -> str | None:
-        """Return the error of the first rank that has one."""
-        return error
 
     def communication_times(self) -> dict[str, float]:
         """Seconds of communication since the last call, for the log."""
@@ -300,11 +293,16 @@ def mean_nll(model: Transformer, valid: Batches, process: SingleProcess) -> floa
     losses: list[Nats] = []
     model.eval()
     with no_grad():
-        for batch in process.validation_batches(valid):
+        for batch in valid.one_epoch(process.rank, process.size):  # of several ranks, each has its share
             losses.append((batch_loss(model, batch, label_smoothing=0.0)[1].item(), batch.target_tokens))
     model.train()
-    gathered = process.gather(losses)
+    gathered = interleaved(process.all_gather(losses, "the validation"))
     return sum_left_to_right(nll for nll, _ in gathered) / sum(tokens for _, tokens in gathered)
+
+
+def interleaved(ranks: Sequence[Sequence[Nats]]) -> list[Nats]:
+    """The losses of all validation batches in their order, from those of batches rank, rank + size, … of each rank."""
+    return [ranks[i % len(ranks)][i // len(ranks)] for i in range(sum(map(len, ranks)))]
 
 
 def validation_bleu(run: Run) -> float:
