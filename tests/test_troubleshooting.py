@@ -16,7 +16,7 @@ import pytest
 from minitf.app import commands
 from minitf.config import PRESETS
 from minitf.parallel import launch
-from minitf.storage.run_directory import CONFIG_NAME, LockedRun, load_config
+from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.process import run_command
 from tests.helpers.fixtures import make_run, tiny_vocabulary
 from tests.helpers.runs import Child
@@ -97,7 +97,7 @@ def test_the_message_is_printed(folder, part, monkeypatch):
         monkeypatch.setattr(launch, "find_mpiexec", lambda: None)
     run = folder / "runs" / "x"
     in_use = title == "The run is in use"
-    with LockedRun.resume(run, load_config(run / CONFIG_NAME)) if in_use else nullcontext():
+    with RunDirectory.resume(run, load_config(run / CONFIG_NAME)) if in_use else nullcontext():
         err = printed(folder, language, code, **environment)
     shutil.rmtree(folder / "runs" / "new", ignore_errors=True)
     pattern = ".*".join(re.escape(piece) for piece in message.split("…"))

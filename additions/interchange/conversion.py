@@ -12,7 +12,7 @@ from additions.interchange.huggingface import PREFIX, downloaded
 from additions.interchange.outgoing import LearnedModel
 from minitf.errors import UserError
 from minitf.storage.checkpoints import Checkpoints, with_prefix
-from minitf.storage.run_directory import LockedRun, RunDirectory
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import say
 from minitf.translation.translator import load_learned
 
@@ -34,7 +34,7 @@ def _import(path: Path, positions: str | None, folder: Path, temporary: Path) ->
     """Write the run into an empty folder."""
     config, vocabulary, weights = read_foreign(path, positions)
     config = replace(config, output=folder.absolute())
-    with LockedRun.create(temporary, config) as run:
+    with RunDirectory.create(temporary, config) as run:
         vocabulary.save(run.path / vocabulary.file_name)
         state = {"imported": str(path.absolute()), "vocabulary": vocabulary.fingerprint()}
         Checkpoints(run.checkpoints_path, keep=1).save(0, with_prefix("model.", weights), state)

@@ -24,7 +24,7 @@ from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, load_into
 from minitf.run.texts import check_texts, find_texts, prepare_data
 from minitf.storage.checkpoints import Checkpoints, average, load_latest, without_prefix
-from minitf.storage.run_directory import LockedRun, NoLog, RunDirectory, RunLog
+from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
 from minitf.system.environment import available_bytes
 from minitf.system.files import atomic_write
 from minitf.system.process import Say, set_up_device, shell_command
@@ -54,26 +54,21 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
             if process.is_main_process:
                 if texts is not None:
                     check_texts(texts, say)  # before the directory of the run exists
-                locked = LockedRun.create(config.output, config) if own is None else LockedRun.resume(own.path, config)
-                directory: RunDirectory = stack.enter_context(locked)
+                locked = RunDirectory.create if own is None else RunDirectory.resume
+                directory = stack.enter_context(locked(config.output, config))
                 for change in [] if own is None else directory.environment_changes():
                     say(f"note: {change} since this run began; results may not be bit-identical")
             else:
-                directory = open_shared(config.output)
+                try:
+                    directory = RunDirectory.open(config.output)
+                except UserError as error:
+                    raise UserError(f"{error}; all hosts must share the directory that rank 0 has created") from error
             data = prepare_data(config, texts, directory, say, kept=None if initial is None else initial.vocabulary)
         run = assembled(config, data, directory, process, initial, stack, say)
         if own is not None and process.is_main_process:
             restore(run, say)
         run.state = process.synchronize(run.state, run.model, run.optimizer, run.moving_average, data.train)
         yield run
-
-
-def open_shared(path: Path) -> RunDirectory:
-    """Open the directory that the main process has created or locked."""
-    try:
-        return RunDirectory.open(path)
-    except UserError as error:
-        raise UserError(f"{error}; all hosts must share the directory that rank 0 has created") from None
 
 
 def assembled(

@@ -39,7 +39,7 @@ from minitf.system.files import (
     require_no_links,
 )
 
-__all__ = ["CHECKPOINTS_NAME", "LOCK_NAME", "LockedRun", "RunDirectory", "save_config"]
+__all__ = ["CHECKPOINTS_NAME", "LOCK_NAME", "RunDirectory", "save_config"]
 
 CONFIG_NAME = "config.json"
 ENVIRONMENT_NAME = "environment.json"
@@ -61,10 +61,11 @@ LOCK_WAIT_S = 0.5
 
 
 class RunDirectory:
-    """The folder of one run, from `open`; of a run that this process writes, `LockedRun`."""
+    """The folder of one run: from `open` to read it, from `create` or `resume`, which hold its lock until `close`."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        self._lock = ExitStack()
         self.config_path = self.path / CONFIG_NAME
         self.environment_path = self.path / ENVIRONMENT_NAME
         self.data_path = self.path / DATA_NAME
@@ -110,14 +111,6 @@ class RunDirectory:
         if not self.environment_path.exists():
             return [f"{ENVIRONMENT_NAME} has gone"]
         return changes(read_json_object(self.environment_path), environment_facts())
-
-
-class LockedRun(RunDirectory):
-    """The folder of one run, from `create` or `resume`, which hold its lock until `close`."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._lock = ExitStack()
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> Self:

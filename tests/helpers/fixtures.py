@@ -13,7 +13,7 @@ from minitf.decoding import lines
 from minitf.decoding.search import BeamSearchConfig
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, with_prefix
-from minitf.storage.run_directory import LockedRun
+from minitf.storage.run_directory import RunDirectory
 from tests.helpers.runs import Ground, prepared_ground
 
 SENTENCES = [
@@ -46,7 +46,7 @@ def make_run(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: Vocabula
         small = replace(tiny.model, layers=2, d_model=16, d_ff=32, heads=2)
         config: RunConfig = replace(tiny, **{"model": small, **settings})  # type: ignore[arg-type]
         path = tmp_path_factory.mktemp("runs") / "run"
-        with LockedRun.create(path, config) as run:
+        with RunDirectory.create(path, config) as run:
             vocabulary.save(run.path / vocabulary.file_name)
             store = Checkpoints(run.checkpoints_path, keep=max(1, len(steps)))
             for step in steps:

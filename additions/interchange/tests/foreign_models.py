@@ -62,9 +62,9 @@ def logits_of(
 def write_run(learned: LearnedModel, folder: Path) -> Path:
     """An ordinary run directory of a model."""
     from minitf.storage.checkpoints import Checkpoints, with_prefix
-    from minitf.storage.run_directory import LockedRun
+    from minitf.storage.run_directory import RunDirectory
 
-    with LockedRun.create(folder, learned.config) as run:
+    with RunDirectory.create(folder, learned.config) as run:
         learned.vocabulary.save(folder / "vocabulary.json")
         Checkpoints(run.checkpoints_path, keep=1).save(0, with_prefix("model.", learned.weights), {})
     return folder

@@ -12,7 +12,7 @@ from additions.pages import run_page
 from additions.pages.commands import report as program
 from additions.pages.run_page import RunReport
 from additions.pages.tests.pages import CONFIG, records
-from minitf.storage.run_directory import LockedRun, RunLog
+from minitf.storage.run_directory import RunDirectory, RunLog
 from minitf.system.process import run_command
 from minitf.training.optim import batch_loss
 from tests.helpers.patching import patch_everywhere
@@ -103,7 +103,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
         now[0] += 0.04  # what a write takes
 
     monkeypatch.setattr(run_page, "write_page", write)
-    with LockedRun.create(tmp_path, CONFIG) as directory, RunLog(directory.log_path) as log:
+    with RunDirectory.create(tmp_path, CONFIG) as directory, RunLog(directory.log_path) as log:
         report = RunReport(directory, CONFIG, parameters=7)
         start = now[0]
         for record in records(1000):
@@ -117,7 +117,7 @@ def test_the_page_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
 
 
 def test_a_process_without_the_log_writes_no_page(tmp_path):
-    with LockedRun.create(tmp_path, CONFIG) as directory:
+    with RunDirectory.create(tmp_path, CONFIG) as directory:
         RunReport(directory, CONFIG, parameters=7, writes=False).end("finished")
     assert not directory.report_path.exists()
 
@@ -127,7 +127,7 @@ def test_a_process_without_the_log_writes_no_page(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    with LockedRun.create(tmp_path / "run", CONFIG) as directory, RunLog(directory.log_path) as log:
+    with RunDirectory.create(tmp_path / "run", CONFIG) as directory, RunLog(directory.log_path) as log:
         for record in records(200):
             log.append(record)
     return directory
@@ -138,7 +138,7 @@ def test_the_page_can_be_made_anew(run, tmp_path, monkeypatch, capfd):
     assert run_command(program, [str(run.path)]) == 0
     assert capfd.readouterr().out == "report.html\n"
     assert status_of(tmp_path) == "stopped"
-    with LockedRun.resume(run.path, CONFIG):
+    with RunDirectory.resume(run.path, CONFIG):
         assert run_command(program, [str(run.path), "--output", "report.html"]) == 0
         assert status_of(tmp_path) == "training"
     with RunLog(run.log_path) as log:

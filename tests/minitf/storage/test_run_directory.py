@@ -13,7 +13,7 @@ import pytest
 from additions.pages.run_log import is_training
 from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.errors import UserError
-from minitf.storage.run_directory import LockedRun, RunDirectory, load_config, save_config
+from minitf.storage.run_directory import RunDirectory, load_config, save_config
 
 CONFIG = replace(RunConfig(), max_steps=7)
 LATER = replace(CONFIG, max_steps=9)
@@ -23,7 +23,7 @@ LATER = replace(CONFIG, max_steps=9)
 
 
 def test_a_new_run_keeps_its_configuration_and_environment(tmp_path):
-    with LockedRun.create(tmp_path / "runs" / "a", CONFIG) as run:
+    with RunDirectory.create(tmp_path / "runs" / "a", CONFIG) as run:
         assert run.config() == CONFIG
         assert run.environment_changes() == []
         assert json.loads(run.environment_path.read_text())["numpy"] == np.__version__
@@ -32,27 +32,27 @@ def test_a_new_run_keeps_its_configuration_and_environment(tmp_path):
 
 @pytest.mark.parametrize("learned", ["log.jsonl", "checkpoints/step-00000001.safetensors", "checkpoints/x.damaged"])
 def test_a_folder_with_a_run_is_refused(tmp_path, learned):
-    LockedRun.create(tmp_path, CONFIG).close()
+    RunDirectory.create(tmp_path, CONFIG).close()
     (tmp_path / learned).parent.mkdir(exist_ok=True)
     (tmp_path / learned).write_text("x")
     message = f"^{tmp_path} already contains a run; continue it with --resume {tmp_path}, or give another --output$"
     with pytest.raises(UserError, match=message):
-        LockedRun.create(tmp_path, LATER)
+        RunDirectory.create(tmp_path, LATER)
     assert load_config(tmp_path / "config.json") == CONFIG
     assert (tmp_path / learned).exists()
-    LockedRun.resume(tmp_path, CONFIG).close()  # the refusal left no lock
+    RunDirectory.resume(tmp_path, CONFIG).close()  # the refusal left no lock
 
 
 def test_a_run_that_never_came_to_learn_is_replaced(tmp_path):
     """A wrong text or vocabulary ends a run in its preparation; the next try must not be sent elsewhere."""
-    with LockedRun.create(tmp_path, CONFIG) as run:
+    with RunDirectory.create(tmp_path, CONFIG) as run:
         run.vocabulary_path.write_text("of the first try")
         (run.data_path / "train").mkdir(parents=True)
         run.checkpoints_path.mkdir()
         run.log_path.write_text("")
         (tmp_path / "notes.txt").write_text("mine")
         (tmp_path / ".config.json.01234567.partial").write_text("of a killed process")
-    with LockedRun.create(tmp_path, LATER) as run:
+    with RunDirectory.create(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock", "notes.txt"]
 
@@ -64,19 +64,19 @@ def test_files_of_someone_else_are_not_cleared_away(tmp_path, own):
     for name in ("config.json", "environment.json"):
         (tmp_path / name).write_text(own)
         with pytest.raises(UserError, match=r"already contains .*; empty it, or give another --output$"):
-            LockedRun.create(tmp_path, CONFIG)
+            RunDirectory.create(tmp_path, CONFIG)
     (tmp_path / "environment.json").write_text("{}")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match=r"already contains .*; empty it, or give another --output$"):
-        LockedRun.create(tmp_path, CONFIG)
+        RunDirectory.create(tmp_path, CONFIG)
     assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
-    LockedRun.create(tmp_path, CONFIG).close()
+    RunDirectory.create(tmp_path, CONFIG).close()
     for name in (".config.json.01234567.partial", ".test.hypotheses.89abcdef.partial"):
         (tmp_path / name).write_text("half")
-    LockedRun.resume(tmp_path, CONFIG).close()
+    RunDirectory.resume(tmp_path, CONFIG).close()
     assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
 
 
@@ -84,11 +84,11 @@ def test_parts_of_a_run_are_refused(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "log.jsonl").write_text("")
     with pytest.raises(UserError, match=r"already contains data, log\.jsonl; empty it, or give another --output$"):
-        LockedRun.create(tmp_path, CONFIG)
+        RunDirectory.create(tmp_path, CONFIG)
     assert not (tmp_path / "config.json").exists()
 
 
-@pytest.mark.parametrize("act", [RunDirectory.open, lambda path: LockedRun.resume(path, CONFIG)])
+@pytest.mark.parametrize("act", [RunDirectory.open, lambda path: RunDirectory.resume(path, CONFIG)])
 def test_a_folder_without_a_run_is_refused(tmp_path, act):
     with pytest.raises(UserError, match=r"contains no run: config\.json is missing"):
         act(tmp_path)
@@ -100,8 +100,8 @@ def test_a_folder_without_a_run_is_refused(tmp_path, act):
 
 
 def test_a_resumed_run_has_the_new_values(tmp_path):
-    LockedRun.create(tmp_path, CONFIG).close()
-    with LockedRun.resume(tmp_path, LATER) as run:
+    RunDirectory.create(tmp_path, CONFIG).close()
+    with RunDirectory.resume(tmp_path, LATER) as run:
         assert run.config() == LATER
     assert RunDirectory.open(tmp_path).config() == LATER
 
@@ -113,10 +113,10 @@ def test_a_full_disk_leaves_no_run_and_no_lock(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", fail)
         with pytest.raises(UserError, match="No space left on device; free some space"):
-            LockedRun.create(tmp_path, CONFIG)
+            RunDirectory.create(tmp_path, CONFIG)
     with pytest.raises(UserError, match="contains no run"):
         RunDirectory.open(tmp_path)
-    LockedRun.create(tmp_path, CONFIG).close()
+    RunDirectory.create(tmp_path, CONFIG).close()
 
 
 # ---- The lock ----
@@ -125,9 +125,9 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from minitf.config import RunConfig
-from minitf.storage.run_directory import LockedRun
+from minitf.storage.run_directory import RunDirectory
 from additions.pages.run_log import is_training
-run = LockedRun.create(Path(sys.argv[1]), RunConfig())
+run = RunDirectory.create(Path(sys.argv[1]), RunConfig())
 print("held", flush=True)
 time.sleep(60)
 """
@@ -146,7 +146,7 @@ def holder(tmp_path):
 
 def test_a_second_process_is_refused(tmp_path, holder):
     message = f"^{tmp_path} is in use by another process; wait until it has ended, or give another --output$"
-    for verb in (LockedRun.create, LockedRun.resume):
+    for verb in (RunDirectory.create, RunDirectory.resume):
         with pytest.raises(UserError, match=message):
             verb(tmp_path, CONFIG)
     assert RunDirectory.open(tmp_path).config() == RunConfig()  # reading is free, and nothing was written
