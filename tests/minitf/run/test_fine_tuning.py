@@ -12,13 +12,13 @@ from safetensors.numpy import load_file
 
 import autograd as ag
 from minitf.app.train import read_train_args
-from minitf.config import OptimizerConfig, RunConfig, TransformerConfig
+from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import PAD
 from minitf.config.presets import PRESETS
 from minitf.data.vocabulary import load_vocabulary
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
-from minitf.run.fine_tuning import freeze, initial_model, load_into
+from minitf.run.fine_tuning import freeze, load_into
 from minitf.training.optim import Adam
 from minitf.training.run import MovingAverage
 from minitf.translation.translator import Translator, load_learned
@@ -94,13 +94,13 @@ def test_parts_that_cannot_be(parts, message):
 
 def test_a_run_starts_with_the_weights_that_translate(make_run, tmp_path):
     run = make_run(steps=(1, 2, 3), average_checkpoints=2)
-    initial, expected = initial_model(RunConfig(init=run), print), load_learned(run)
+    expected = load_learned(run)
     model = Transformer(replace(expected.config.model, vocab_size=len(expected.vocabulary)), seed=9)
-    load_into(model, initial)
+    load_into(model, expected)
     for name, array in expected.weights.items():
         np.testing.assert_array_equal(model.named_parameters()[name].data, array)
     with pytest.raises(UserError, match="does not match the architecture of the run"):
-        load_into(Transformer(TransformerConfig(vocab_size=5, layers=1, d_model=4, heads=1)), initial)
+        load_into(Transformer(TransformerConfig(vocab_size=5, layers=1, d_model=4, heads=1)), expected)
 
 
 @pytest.fixture(scope="module")
