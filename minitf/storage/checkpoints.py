@@ -56,11 +56,7 @@ OPENING = b'{"__metadata__":{"minitf_checkpoint":"1","sha256":"'
 DIGEST_PLACE = slice(len(OPENING), len(OPENING) + len(BLANK))
 
 
-class CheckpointError(UserError):
-    """A checkpoint cannot be written or read."""
-
-
-class DamagedCheckpointError(CheckpointError):
+class DamagedCheckpointError(UserError):
     """The bytes of a file are not those of a checkpoint, or not those that were written."""
 
 
@@ -78,7 +74,7 @@ def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> N
 
     state: what JSON can represent exactly (no tuples, no keys but strings, no NaN).
 
-    Raises: CheckpointError if the system refuses to write; TypeError or ValueError for arrays or a state that
+    Raises: UserError if the system refuses to write; TypeError or ValueError for arrays or a state that
     cannot be stored.
     """
     text = json.dumps(state, allow_nan=False)
@@ -88,7 +84,7 @@ def save(path: Path, arrays: Mapping[str, Array], state: Mapping[str, Any]) -> N
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize))
     header = _header(ordered, text)
     mebibytes = math.ceil(sum(array.nbytes for array in ordered.values()) / 2**20)
-    with atomic_write(path, action=f"write the checkpoint {path} ({mebibytes} MiB)", kind=CheckpointError) as file:
+    with atomic_write(path, action=f"write the checkpoint {path} ({mebibytes} MiB)") as file:
         file.write(header)
         for array in ordered.values():
             file.write(bytes_of(array))
@@ -117,7 +113,7 @@ def _header(arrays: Mapping[str, Array], state: str) -> bytes:
 def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]]:
     """Read the tensors whose names begin with `prefix`, which is taken off, and the state. Other tensors are not read.
 
-    Raises: DamagedCheckpointError if a byte that was read is not what was written; CheckpointError if the file
+    Raises: DamagedCheckpointError if a byte that was read is not what was written; UserError if the file
     cannot be opened or no name begins with the prefix.
     """
     reader = Reader(path)
@@ -162,7 +158,7 @@ class Reader:
         """Return the names that begin with a prefix, in the order of the file."""
         names = [name for name in self._digests if name.startswith(prefix)]
         if prefix and not names:
-            raise CheckpointError(f"{self.path} has no tensor whose name begins with {prefix!r}")
+            raise UserError(f"{self.path} has no tensor whose name begins with {prefix!r}")
         return names
 
     def kind(self, name: str) -> str:
@@ -187,7 +183,7 @@ class Reader:
     def _errors_explained(self) -> Iterator[None]:
         """Context manager that tells errors of the system, such as a wrong permission, from damage to the file."""
         try:
-            with os_errors_explained(f"read the checkpoint {self.path}", CheckpointError):
+            with os_errors_explained(f"read the checkpoint {self.path}"):
                 yield
         except (SafetensorError, ValueError) as error:
             if isinstance(error, UserError):
@@ -218,15 +214,15 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
     `minitf pack --precision int8` writes, are multiplied by their factors, in the tensor of the same name and FACTORS.
 
     Source: section 6.1.
-    Raises: CheckpointError if names, shapes or types differ, and as `load`.
+    Raises: UserError if names, shapes or types differ, and as `load`.
     """
     if not paths:
-        raise CheckpointError("there is no checkpoint to average; train until the first checkpoint is saved")
+        raise UserError("there is no checkpoint to average; train until the first checkpoint is saved")
     first, *others = readers = list(map(Reader, paths))
     for other in others:
         for name in sorted({*first.names(prefix), *other.names(prefix)}):
             if first.kind(name) != other.kind(name):
-                raise CheckpointError(
+                raise UserError(
                     f"{name} is {first.kind(name)} in {first.path}, but {other.kind(name)} in {other.path}; "
                     "average checkpoints of one run"
                 )
@@ -242,7 +238,7 @@ def _mean(readers: Sequence[Reader], name: str) -> Array:
     if first.dtype == np.int8 and readers[0].kind(name + FACTORS) == one_a_row:
         return first * readers[0].read(name + FACTORS)[:, None]
     if first.dtype.kind != "f":
-        raise CheckpointError(f"{name} in {readers[0].path} is of type {first.dtype}, which has no mean")
+        raise UserError(f"{name} in {readers[0].path} is of type {first.dtype}, which has no mean")
     if len(readers) == 1:
         return first
     total = first.astype(np.float64)
@@ -266,7 +262,7 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int | None = None) -> None:
         self.folder, self.keep = Path(folder), keep
         if keep is not None:
-            with os_errors_explained(f"prepare {folder}", CheckpointError):
+            with os_errors_explained(f"prepare {folder}"):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 remove_leftovers(self.folder)
 
@@ -284,7 +280,7 @@ class Checkpoints:
         kind: "best" for the steps of best validations; a checkpoint may refer to another than the newest
         """
         pattern = re.compile(kind + r"-(\d{8,})\.safetensors")
-        with os_errors_explained(f"read {self.folder}", CheckpointError):
+        with os_errors_explained(f"read {self.folder}"):
             names = os.listdir(self.folder) if self.folder.exists() else []  # nothing saved yet
         return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
@@ -297,27 +293,25 @@ class Checkpoints:
 
         count: last checkpoints that an average is of
 
-        Raises: CheckpointError if there are none
+        Raises: UserError if there are none
         """
         if weights == "best":
             best = self.steps("best")
             if not best:
-                raise CheckpointError(
+                raise UserError(
                     f"{self.folder} has no weights of a best validation; train with --valid until the first validation"
                 )
             return [self.best_path(best[-1])], "model."
         paths = self.last(count)
         if not paths:
-            raise CheckpointError(
-                f"{self.folder.parent} has no checkpoint yet; train until the first checkpoint is saved"
-            )
+            raise UserError(f"{self.folder.parent} has no checkpoint yet; train until the first checkpoint is saved")
         return (paths[-1:], "moving_average.") if weights == "moving-average" else (paths, "model.")
 
     def existing(self, step: int) -> Path:
-        """Return the path of the checkpoint of a step.  Raises: CheckpointError if there is none"""
+        """Return the path of the checkpoint of a step.  Raises: UserError if there is none"""
         if not self.path(step).exists():
             steps = ", ".join(map(str, self.steps())) or "none"
-            raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
+            raise UserError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
         return self.path(step)
 
     # ---- Writing ----
@@ -341,7 +335,7 @@ class Checkpoints:
         saved: the step of the newest; a network file system may not list it yet
         """
         assert self.keep is not None, "opened for reading"
-        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+        with os_errors_explained(f"delete old checkpoints in {self.folder}"):
             *older, newest = sorted({*self.steps(), saved})
             off_schedule = [step for step in older if self._is_off_schedule(step)]
             scheduled = [step for step in older if step not in off_schedule]
@@ -367,7 +361,7 @@ class Checkpoints:
     def forget_best(self, but: int) -> None:
         """Delete the weights of all best validations but that of one step: those of earlier steps, and those of later
         steps that a resumed run has yet to reach again."""
-        with os_errors_explained(f"delete old checkpoints in {self.folder}", CheckpointError):
+        with os_errors_explained(f"delete old checkpoints in {self.folder}"):
             for step in self.steps("best"):
                 if step != but:
                     self.best_path(step).unlink(missing_ok=True)
@@ -379,7 +373,7 @@ def load_latest(store: Checkpoints, warn: Callable[[str], None]) -> tuple[dict[s
     `warn` is called with a sentence for each newer one that is damaged, which with `store.keep` is renamed to
     `….damaged`: it must neither count as one of those to keep nor be averaged.
 
-    Raises: CheckpointError if all checkpoints are damaged: starting from scratch would hide the loss
+    Raises: UserError if all checkpoints are damaged: starting from scratch would hide the loss
     """
     steps = store.steps()
     for step in reversed(steps):
@@ -389,12 +383,12 @@ def load_latest(store: Checkpoints, warn: Callable[[str], None]) -> tuple[dict[s
             warn(str(error))
             continue
         if store.keep is not None:
-            with os_errors_explained(f"rename checkpoints in {store.folder}", CheckpointError):
+            with os_errors_explained(f"rename checkpoints in {store.folder}"):
                 for path in [store.path(each) for each in steps if each > step]:
                     os.replace(path, path.with_name(path.name + ".damaged"))
                 sync_folder(store.folder)
             store.delete_superseded(step)  # the process that saved it may have been killed before
         return found
     if steps:
-        raise CheckpointError(f"none of the {len(steps)} checkpoints in {store.folder} is intact; start a new run")
+        raise UserError(f"none of the {len(steps)} checkpoints in {store.folder} is intact; start a new run")
     return None

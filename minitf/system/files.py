@@ -49,8 +49,8 @@ def explained(action: str, error: OSError) -> str:
 
 
 @contextmanager
-def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Iterator[None]:
-    """Context manager that turns an OSError into `kind`, with the action that failed and advice.
+def os_errors_explained(action: str) -> Iterator[None]:
+    """Context manager that turns an OSError into a UserError, with the action that failed and advice.
 
     That the reader of standard output has gone is no failure of the action.
     """
@@ -59,7 +59,7 @@ def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Itera
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise kind(explained(action, error)) from error
+        raise UserError(explained(action, error)) from error
 
 
 def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
@@ -160,7 +160,6 @@ def atomic_write(
     *,
     chosen: bool = False,
     action: str = "",
-    kind: type[UserError] = UserError,
 ) -> Iterator[IO[Any]]:
     """Open a file for writing that replaces `path` once it is complete and durable, or not at all.
 
@@ -173,13 +172,13 @@ def atomic_write(
         which no file can be renamed, is written to
     action: the action that error messages name; default: `write <path>`
 
-    Raises: `kind` where the system refuses, after removing the temporary file. A killed process leaves it behind, for
-    `remove_leftovers`.
+    Raises: UserError where the system refuses, after removing the temporary file. A killed process leaves it behind,
+    for `remove_leftovers`.
     """
     action = action or f"write {os.fspath(path)}"
     target = Path(os.path.realpath(path) if chosen else path)
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-    with os_errors_explained(action, kind):
+    with os_errors_explained(action):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
         if chosen and target.exists() and not target.is_file():

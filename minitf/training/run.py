@@ -205,7 +205,7 @@ class SingleProcess:
 def save(run: Run) -> None:
     """Write a checkpoint, complete or not at all, in the main process, after checking that all ranks agree.
 
-    Raises: CheckpointError if the system refuses; TrainingError, before a byte is written, if a weight or moment is
+    Raises: UserError if the system refuses; TrainingError, before a byte is written, if a weight or moment is
     not finite.  Earlier checkpoints stay in both cases.
     """
     state = run.state

@@ -13,7 +13,6 @@ from minitf.fast.inference import InferenceTransformer
 from minitf.model.layers import Embedding, Linear
 from minitf.model.transformer import Transformer
 from minitf.storage import checkpoints
-from minitf.storage.checkpoints import CheckpointError
 from minitf.translation.translator import Translator
 from tests.helpers.small_model import SMALL, model_with, sources
 
@@ -122,5 +121,5 @@ def test_a_run_packed_in_8_bits_translates_as_the_run_to_the_bit(tiny_run, tmp_p
 def test_factors_that_do_not_fit_are_refused(tmp_path, shape, rows):
     arrays = {"model.w": np.ones(shape, np.int8), "model.w.factors": np.ones(rows, np.float32)}
     checkpoints.save(tmp_path / "step-00000001.safetensors", arrays, {})
-    with pytest.raises(CheckpointError, match=r"model\.w in .* is of type int8, which has no mean"):
+    with pytest.raises(UserError, match=r"model\.w in .* is of type int8, which has no mean"):
         checkpoints.average([tmp_path / "step-00000001.safetensors"])

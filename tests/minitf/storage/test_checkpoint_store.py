@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as st_numpy
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from minitf.errors import UserError
 from minitf.storage.checkpoints import (
-    CheckpointError,
     DamagedCheckpointError,
     load,
     read_state,
@@ -94,7 +94,7 @@ def test_a_prefix_is_taken_off_and_only_its_tensors_are_read(tmp_path):
     assert_same(load(path, prefix="model.")[0], arrays)
     with pytest.raises(DamagedCheckpointError, match=r"bytes of optimizer\.m\.weight have changed"):
         load(path)
-    with pytest.raises(CheckpointError, match=r"no tensor whose name begins with 'modell\.'"):
+    with pytest.raises(UserError, match=r"no tensor whose name begins with 'modell\.'"):
         load(path, prefix="modell.")
 
 

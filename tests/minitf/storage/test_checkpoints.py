@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pytest
 
+from minitf.errors import UserError
 from minitf.storage.checkpoints import (
-    CheckpointError,
     Checkpoints,
     DamagedCheckpointError,
     average,
@@ -90,7 +90,7 @@ def test_nothing_is_deleted_before_the_new_one_is_safe(tmp_path, monkeypatch):
     for step in ("fsync", "replace"):
         with monkeypatch.context() as patch:
             patch.setattr(os, step, fail)
-            with pytest.raises(CheckpointError, match=r"cannot write .*\(1 MiB\): No space left on device; free some"):
+            with pytest.raises(UserError, match=r"cannot write .*\(1 MiB\): No space left on device; free some"):
                 store.save(3, arrays_of(3), {"step": 3})
         assert store.steps() == [1, 2]
         assert sorted(os.listdir(tmp_path)) == ["step-00000001.safetensors", "step-00000002.safetensors"]
@@ -111,9 +111,9 @@ def test_a_store_for_reading_changes_nothing(tmp_path):
 
 
 def test_a_step_that_is_not_there(tmp_path):
-    with pytest.raises(CheckpointError, match=r"no checkpoint of step 3; there are: 1, 2$"):
+    with pytest.raises(UserError, match=r"no checkpoint of step 3; there are: 1, 2$"):
         filled(tmp_path, [1, 2]).existing(3)
-    with pytest.raises(CheckpointError, match=r"there are: none$"):
+    with pytest.raises(UserError, match=r"there are: none$"):
         Checkpoints(tmp_path / "empty").existing(3)
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_may_not_be_read_is_no_damaged_file(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(CheckpointError, match=r"cannot read the checkpoint .*: Permission denied; check") as caught:
+    with pytest.raises(UserError, match=r"cannot read the checkpoint .*: Permission denied; check") as caught:
         load_latest(store, no_warning)
     assert not isinstance(caught.value, DamagedCheckpointError)
 
@@ -189,7 +189,7 @@ def test_the_mean_is_summed_in_float64(tmp_path):
 def test_unlike_checkpoints_have_no_mean(tmp_path, second, message):
     save(tmp_path / "1", {"model.a": np.zeros(2)}, {})
     save(tmp_path / "2", second, {})
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(UserError, match=message):
         average([tmp_path / "1", tmp_path / "2"])
 
 
