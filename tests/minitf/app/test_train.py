@@ -19,7 +19,6 @@ from autograd.fast import threads as of_kernels
 from minitf.app import translate
 from minitf.config import presets
 from minitf.run import start
-from minitf.run import texts as run_texts
 from minitf.storage import checkpoints
 from minitf.system.process import run_command
 from minitf.training import optim
@@ -319,7 +318,7 @@ def test_a_signal_during_a_validation_stops_after_it(ground, tmp_path, monkeypat
 
 @parametrize_some(
     "place",
-    [run_texts.load_or_train_vocabulary, run_texts.prepare_split, start.restore, run_texts.check_texts],
+    [start.load_or_train_vocabulary, start.prepare_split, start.restore, start.check_texts],
     keep=(0, 2),
     ids=lambda f: f.__name__,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from minitf.config import PRESETS
 from minitf.data.vocabulary import load_vocabulary
-from minitf.run import texts as run_texts
+from minitf.run import start as run_texts
 from minitf.run.start import tell_memory
 from tests.helpers.runs import call, differences, fingerprint, write_corpus
 
