@@ -121,8 +121,6 @@ def prepare(
 
     Raises: UserError when a file is unreadable, counts of lines differ, or no pair remains.
     """
-    if max_length < 2:
-        raise UserError(f"max_length={max_length} is too small for a token and EOS; choose 2 or more")
     folder = Path(folder)
     about: dict[str, Any] = {
         "format": FORMAT,

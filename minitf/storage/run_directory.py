@@ -26,7 +26,7 @@ from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
 from minitf.config.removed import without_removed
 from minitf.errors import UserError
-from minitf.system.environment import changes, environment_facts
+from minitf.system.environment import environment_facts
 from minitf.system.files import (
     atomic_write,
     locked,
@@ -110,7 +110,12 @@ class RunDirectory:
         """Describe the differences to the environment that the run was started in, one sentence each."""
         if not self.environment_path.exists():
             return [f"{ENVIRONMENT_NAME} has gone"]
-        return changes(read_json_object(self.environment_path), environment_facts())
+        before, now = read_json_object(self.environment_path), environment_facts()
+        return [
+            f"{name} was {before.get(name, 'not recorded')} and is {now.get(name, 'not recorded')}"
+            for name in {**before, **now}
+            if before.get(name) != now.get(name)
+        ]
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> Self:

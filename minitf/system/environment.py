@@ -68,16 +68,6 @@ def available_bytes(cgroup: str = "/proc/self/cgroup", root: str = "/sys/fs/cgro
     return min(found, default=None)
 
 
-def changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Describe the facts that differ, one sentence each: `numpy was 2.3.1 and is 2.4.6`."""
-    names = [*before, *(name for name in now if name not in before)]
-    return [
-        f"{name} was {before.get(name, 'not recorded')} and is {now.get(name, 'not recorded')}"
-        for name in names
-        if before.get(name) != now.get(name)
-    ]
-
-
 def sum_left_to_right(values: Iterable[float]) -> float:
     """Add `values` one after the other; the built-in `sum` compensates rounding errors since Python 3.12."""
     return functools.reduce(operator.add, values, 0.0)

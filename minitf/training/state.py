@@ -24,9 +24,6 @@ CLOCK_KEYS = ("elapsed_s", "target_tokens_per_s", "exposed_s")
 """Keys of a log line that depend on the clock.  All other values of the log, and every bit of the weights and moments,
 are the same whether or not a run was interrupted."""
 
-CLOCK_FIELDS = ("elapsed_s", "interval.start_s", "log_offset")
-"""Fields of a `TrainState` that depend on the clock: two times, and the length of a log that holds times."""
-
 PLANNED_AT = 100
 """The step at which the duration of a run is estimated, and its schedule fitted to its minutes."""
 

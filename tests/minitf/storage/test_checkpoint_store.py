@@ -61,7 +61,7 @@ def assert_same(found, expected):
 )
 @settings(deadline=None)
 def test_round_trip_of_every_type_and_layout(tmp_path_factory, arrays, transposed):
-    path = tmp_path_factory.mktemp("f") / "a"
+    path = tmp_path_factory.getbasetemp() / "of-every-type"
     if transposed:
         arrays = {name: array.T for name, array in arrays.items()}
     save(path, arrays, {})

@@ -26,7 +26,11 @@ def test_a_new_run_keeps_its_configuration_and_environment(tmp_path):
     with RunDirectory.create(tmp_path / "runs" / "a", CONFIG) as run:
         assert run.config() == CONFIG
         assert run.environment_changes() == []
-        assert json.loads(run.environment_path.read_text())["numpy"] == np.__version__
+        facts = json.loads(run.environment_path.read_text())
+        assert facts["numpy"] == np.__version__
+        run.environment_path.write_text(json.dumps({**facts, "numpy": "0.9", "old": "x"}))
+        changes = [f"numpy was 0.9 and is {np.__version__}", "old was x and is not recorded"]
+        assert run.environment_changes() == changes
     assert sorted(os.listdir(run.path)) == ["config.json", "environment.json", "lock"]
 
 

@@ -9,7 +9,6 @@ from minitf.system.environment import (
     SIZE_VARIABLES,
     announced,
     available_bytes,
-    changes,
     environment_facts,
     is_single_process,
     rank_zero_output,
@@ -22,16 +21,6 @@ def test_numba_is_recorded_where_it_computes(monkeypatch):
     numba = pytest.importorskip("numba", reason="needs Numba")
     monkeypatch.setattr(Kernels, "kernels", "numba")
     assert environment_facts()["numba"] == numba.__version__
-
-
-def test_changes_are_told():
-    before = {"numpy": "2.0", "python": "3.11", "old": "x"}
-    now = {"numpy": "2.1", "python": "3.11", "new": "y"}
-    assert changes(before, now) == [
-        "numpy was 2.0 and is 2.1",
-        "old was x and is not recorded",
-        "new was not recorded and is y",
-    ]
 
 
 def test_every_addition_rounds():
