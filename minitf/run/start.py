@@ -71,7 +71,7 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
         run = assembled(config, data, directory, process, initial, stack, say)
         if own is not None and process.is_main_process:
             restore(run, say)
-        run.state = process.synchronize(run.state, run.model, run.optimizer, run.moving_average, data.train)
+        process.synchronize(run)
         yield run
 
 

@@ -26,7 +26,7 @@ from minitf.parallel.group import GradientBuckets, Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.optim import Adam
-from minitf.training.run import MovingAverage, SingleProcess, Sums
+from minitf.training.run import Run, SingleProcess, Sums
 from minitf.training.state import Clock, Interval, TrainState
 
 
@@ -67,13 +67,9 @@ class DataParallel(SingleProcess):
     def main_process_first(self) -> AbstractContextManager[None]:
         return self.group.main_process_first()
 
-    def synchronize(
-        self, state: TrainState, model: Transformer, optimizer: Adam, average: MovingAverage | None, train: Batches
-    ) -> TrainState:
-        """Broadcast rank 0's parameters, optimizer state, moving average and training state to all ranks.
-
-        Raises: ParallelError if a rank has read other texts.
-        """
+    def synchronize(self, run: Run) -> None:
+        """Raises: ParallelError if a rank has read other texts."""
+        state, train, optimizer = run.state, run.data.train, run.optimizer
         texts = {
             "the vocabulary": state.vocabulary,
             "the training text": train.corpus.fingerprint,
@@ -84,16 +80,15 @@ class DataParallel(SingleProcess):
         if self.is_main_process:
             self.group.broadcast_value(state.to_plain())
         else:
-            state = TrainState.from_plain(self.group.broadcast_value(None))
-            optimizer.step_count = state.step
-            if state.data:
-                train.restore(state.data)
-        averages = {} if average is None else average.arrays
-        for array in (*(p.data for p in model.parameters()), *optimizer.state_arrays().values(), *averages.values()):
+            run.state = TrainState.from_plain(self.group.broadcast_value(None))
+            optimizer.step_count = run.state.step
+            if run.state.data:
+                train.restore(run.state.data)
+        parameters = run.model.parameters()
+        averages = {} if run.moving_average is None else run.moving_average.arrays
+        for array in (*(p.data for p in parameters), *optimizer.state_arrays().values(), *averages.values()):
             self.group.broadcast(array)
-        learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._gradients = GradientBuckets(learning, self.group)
-        return state
+        self._gradients = GradientBuckets([each for each in parameters if each.requires_grad], self.group)
 
     # ---- An update ----
 

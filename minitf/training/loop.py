@@ -13,7 +13,7 @@ from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
 from minitf.system.process import Progress, StopRequest
 from minitf.training.optim import batch_loss, compute_gradients, learning_rate
-from minitf.training.run import Run, TrainingError, advice, owes_validation, save, validate
+from minitf.training.run import Run, TrainingError, divergence, owes_validation, save, validate
 from minitf.training.state import (
     PLANNED_AT,
     Clock,
@@ -183,10 +183,10 @@ def diverged(run: Run, step: int, update: Interval, batches: Sequence[Batch]) ->
     own = find_origin(run.model, run.config.optimizer.label_smoothing, step, batches)
     found = [(rank, each) for rank, each in enumerate(run.process.all_gather(own)) if each is not None]
     origin = found[0][1] + (f" (rank {found[0][0]})" if run.process.is_parallel else "") if found else None
-    return TrainingError(
-        f"training diverged: step {step:,} has loss {update.loss / update.target_tokens:.4g}, gradient norm "
-        f"{update.gradient_norm:.4g}: {origin or 'each number is finite by itself, but their sum is not'}; "
-        f"{advice(run.config, run.directory, run.checkpoints)}"
+    return divergence(
+        run,
+        f"step {step:,} has loss {update.loss / update.target_tokens:.4g}, gradient norm {update.gradient_norm:.4g}: "
+        f"{origin or 'each number is finite by itself, but their sum is not'}",
     )
 
 

@@ -153,11 +153,8 @@ class SingleProcess:
         """Context manager: the main process executes the block first, then all other ranks do."""
         return nullcontext()
 
-    def synchronize(
-        self, state: TrainState, model: Transformer, optimizer: Adam, average: MovingAverage | None, train: Batches
-    ) -> TrainState:
-        """Copy the main process's run to all ranks; return its training state."""
-        return state
+    def synchronize(self, run: Run) -> None:
+        """Copy the main process's weights, optimizer state, moving average and training state to all ranks."""
 
     # ---- An update ----
 
@@ -220,8 +217,7 @@ def save(run: Run) -> None:
     arrays = {name: backend_of([array]).to_host(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            found = f"after step {state.step:,}, {name} is not finite"
-            raise TrainingError(f"training diverged: {found}; {advice(run.config, run.directory, run.checkpoints)}")
+            raise divergence(run, f"after step {state.step:,}, {name} is not finite")
     run.log.sync()
     state.log_offset = run.log.offset
     state.data = run.data.train.state()
@@ -237,13 +233,13 @@ def save_best(run: Run, loss: float, bleu: float | None) -> None:
     run.checkpoints.save_best(state.step, arrays, about)
 
 
-def advice(config: RunConfig, directory: RunDirectory, checkpoints: Checkpoints) -> str:
-    """Name the last checkpoint, and the options that help."""
-    found = checkpoints.last(1)
-    last = f"the last checkpoint is {found[0]}" if found else "there is no checkpoint"
-    return (
-        f"{last}; start again with a smaller --optimizer.peak-learning-rate, more --optimizer.warmup-steps, or "
-        "--optimizer.clip-norm 1"
+def divergence(run: Run, found: str) -> TrainingError:
+    """Return the error of a run whose numbers are not finite: what was found, the last checkpoint, and what helps."""
+    paths = run.checkpoints.last(1)
+    last = f"the last checkpoint is {paths[0]}" if paths else "there is no checkpoint"
+    return TrainingError(
+        f"training diverged: {found}; {last}; start again with a smaller --optimizer.peak-learning-rate, more "
+        "--optimizer.warmup-steps, or --optimizer.clip-norm 1"
     )
 
 

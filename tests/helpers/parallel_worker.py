@@ -76,8 +76,9 @@ def differ(group, deed: str, config) -> None:
         case "other-configuration":
             config = replace(config, seed=99, model=replace(config.model, dropout=0.25))
     process = DataParallel(config, group)
-    corpus = SimpleNamespace(fingerprint="one" if is_other else "two")
-    process.synchronize(TrainState(vocabulary="same"), None, None, None, SimpleNamespace(corpus=corpus))
+    train = SimpleNamespace(corpus=SimpleNamespace(fingerprint="one" if is_other else "two"))
+    run = SimpleNamespace(state=TrainState(vocabulary="same"), data=SimpleNamespace(train=train), optimizer=None)
+    process.synchronize(run)
 
 
 def main(argv) -> int:
