@@ -181,7 +181,7 @@ class Op:
         """The results of `backward`, one for each input: a gradient, a function that returns it, or None for 0."""
         if not self.is_plain:
             return self.results_of(self.backward(*g_outputs))
-        y, *inputs = self.saved
+        y, *inputs = self._saved if type(self._saved) is tuple else self.saved
         for i, spec in enumerate(input_specs):
             if inputs[i] is None:
                 inputs[i] = spec
@@ -192,7 +192,8 @@ class Op:
             g, y = tuple(g_outputs), self.output_specs
         elif y is None:
             y = self.output_specs[0]
-        return self.results_of(self.backward(self.backend.xp, g, y, *inputs, **self.parameters))
+        result = self.backward(self.backend.xp, g, y, *inputs, **self.parameters)
+        return [*result] if type(result) is tuple and len(result) == len(inputs) else self.results_of(result)
 
     def results_of(self, result: Any) -> list[Any]:
         """Return what `backward` returned, as a list of one for each input.  Raises: RuntimeError for another number"""

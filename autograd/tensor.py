@@ -341,7 +341,7 @@ class GradientSums:
         for i, edge in enumerate(edges):
             if edge is None or (self.targets is not None and not self.awaits(edge)):
                 continue
-            g, key = gradients[i], key_of(edge)
+            g, key = gradients[i], id(edge) if type(edge) is not tuple else key_of(edge)
             if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `LaterProduct` in autograd/fast/ops.py
                 g = g.add_to(sums[key]) if self.owns(key) else g.dense()
             if g is None:
