@@ -31,6 +31,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+Part = tuple[Callable[[], Op | None], str, list[int]]
+"""A node of the first run, and what must be equal in the second: what it saves, and checksums of its constants."""
 
 
 def checkpoint(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -62,7 +64,7 @@ class _Segment(Observer):
         self.call: Call | None = call
         self.random_state = random.get_state()
         self.first_row = random.get_first_row()
-        self.parts: list[_Part] = []
+        self.parts: list[Part] = []
         self.is_recording = True  # until the first run has ended
         self.began = safety.now()
         self.read: dict[int, weakref.ref] = {}  # the memory that `fn` reads, by id
@@ -72,7 +74,7 @@ class _Segment(Observer):
 
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         self._note_read([x for x in inputs if isinstance(x, Tensor) and x.op is None])
-        self.parts.append(_Part(op, inputs))
+        self.parts.append((weakref.ref(op), _what_is_saved(op), _checksums(inputs)))
         if op.saved:
             op._saved = self.refill
 
@@ -108,7 +110,7 @@ class _Segment(Observer):
 class _SecondRun(Observer):
     """The second run of a segment: passes the arrays that each op saves to its counterpart in the first run."""
 
-    def __init__(self, parts: list[_Part]):
+    def __init__(self, parts: list[Part]):
         self.parts = parts
         self.done = 0
         self.pairs: list[tuple[Op, Op]] = []  # nodes of the first run that need arrays, and their counterparts
@@ -116,19 +118,19 @@ class _SecondRun(Observer):
     def after_record(self, op: Op, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         if self.done == len(self.parts):
             raise RuntimeError(f"checkpoint: the second run of the function has an extra op: {op}")
-        part = self.parts[self.done]
+        reference, saved, constants = self.parts[self.done]
         self.done += 1
-        if (part.kind, part.saved) != (type(op).__name__, _shapes_and_dtypes(op.saved)):
+        if saved != _what_is_saved(op):
             raise RuntimeError(
-                f"checkpoint: the second run of the function differs: {op} in place of {part}; the function must not "
+                f"checkpoint: the second run of the function differs: {op} in place of {saved}; the function must not "
                 "depend on anything that changes in between (a training flag, a counter, other random numbers)"
             )
-        if part.constants != _checksums(inputs):
+        if constants != _checksums(inputs):
             raise RuntimeError(
                 f"checkpoint: an array that {op} reads was changed since the first run of the function; change a "
                 "copy instead, or make the change after backward()"
             )
-        node = part.node()
+        node = reference()
         if node is not None and not node.freed:
             self.pairs.append((node, op))
 
@@ -138,27 +140,15 @@ class _SecondRun(Observer):
         Raises: RuntimeError if the second run ended early
         """
         if self.done < len(self.parts):
-            raise RuntimeError(f"checkpoint: the second run of the function lacks an op: {self.parts[self.done]}")
+            raise RuntimeError(f"checkpoint: the second run of the function lacks an op: {self.parts[self.done][1]}")
         for node, op in self.pairs:
             node._saved, op._saved = op._saved, ()
 
 
-class _Part:
-    """A node of the first run, and what its counterpart in the second run must look like."""
-
-    def __init__(self, op: Op, inputs: Sequence[Any]):
-        self.node: Callable[[], Op | None] = weakref.ref(op)
-        self.kind = type(op).__name__
-        self.saved = _shapes_and_dtypes(op.saved)
-        self.constants = _checksums(inputs)
-
-    def __str__(self) -> str:
-        return f"{self.kind} saving {self.saved}"
-
-
-def _shapes_and_dtypes(saved: Sequence[Any]) -> list[Any]:
-    """Shape and dtype of arrays, type names of anything else: what is compared between the two runs."""
-    return [(a.shape, a.dtype) if hasattr(a, "dtype") else type(a).__name__ for a in saved if a is not None]
+def _what_is_saved(op: Op) -> str:
+    """The name of an op, shape and dtype of arrays that it saves, type names of anything else."""
+    found = [(a.shape, a.dtype) if hasattr(a, "dtype") else type(a).__name__ for a in op.saved if a is not None]
+    return f"{type(op).__name__} saving {found}"
 
 
 def _checksums(inputs: Sequence[Any]) -> list[int]:

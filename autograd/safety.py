@@ -1,8 +1,8 @@
-"""Two observers of every op, on by default: who made it, and whether what it kept was changed in place since.
+"""An observer of every op, on by default: who made it, and whether what it kept was changed in place since.
 
 The clock by which nodes are ordered counts changes in place through a Tensor, too.  Code that needs an array unchanged
 remembers the time, a node its `order`, and later compares it with the time of the last change of the array's memory.
-Nothing is noted for the many arrays that never change.  Without the observers, as in the plain code alone, nothing
+Nothing is noted for the many arrays that never change.  Without the observer, as in the plain code alone, nothing
 notices a change.
 """
 
@@ -51,14 +51,13 @@ class CallSites(Observer):
     before_forward = staticmethod(note_call_site)  # type: ignore[assignment]  # nothing else is asked for
 
 
-class CallSitesOfNodes(Observer):
-    """Notes the same of ops that are recorded, as messages of a backward pass name them."""
+class Safety(Observer):
+    """Notes the same of ops that are recorded, as messages of a backward pass name them, and changes in place.
+
+    Refuses a backward pass that would read an array which was changed in place after the op kept it.
+    """
 
     after_record = staticmethod(note_call_site)  # type: ignore[assignment]
-
-
-class ChangesInPlace(Observer):
-    """Refuses a backward pass that would read an array which was changed in place after the op kept it."""
 
     def after_change(self, array: Array) -> None:
         note_change(array)
@@ -70,8 +69,7 @@ class ChangesInPlace(Observer):
 
 def install() -> None:
     """Watch every op of the process from now on."""
-    observers.install(CallSitesOfNodes())
-    observers.install(ChangesInPlace())
+    observers.install(Safety())
 
 
 # ---- Changes in place ----

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from autograd import random
 from autograd.backend import backend_of
 from autograd.engine import Op, apply, unbroadcast
 from autograd.ops import nn
@@ -23,10 +22,7 @@ from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number,
 
 
 class ScaledEmbedding(Op):
-    """y = dropout(scale · weight[indices] + positions)
-
-    Shapes: weight [V, D], positions [T, D] or None; indices int [..., T] -> y [..., T, D]
-    """
+    """y = dropout(scale · weight[indices] + positions)"""
 
     reads = "indices"
 
@@ -60,7 +56,6 @@ def scaled_embedding(
     Raises: as `autograd.embedding`; ValueError for positions of another shape, or p outside [0, 1).  Indices on a GPU
     are not checked: there, an index outside gives NaN.
     """
-    random.threshold(number("p", p))
     (weight,) = tensors(weight=weight)
     shape = array_of(indices).shape
     nn.check_indices(array_of(indices), len(weight), "embedding index")
@@ -80,10 +75,7 @@ def scaled_embedding(
 
 
 class DropoutAddLayerNorm(Op):
-    """y = layer_norm(residual + dropout(x))
-
-    Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> y [..., D]
-    """
+    """y = layer_norm(residual + dropout(x))"""
 
     reads = "x residual weight"
 
@@ -113,22 +105,17 @@ def dropout_add_layer_norm(
     Shapes: x [..., D], residual [..., D], weight [D], bias [D] -> [..., D]
     Raises: ValueError if shapes do not fit or p is outside [0, 1).
     """
-    random.threshold(number("p", p))
     (residual,), (x, weight, bias) = tensors(residual=residual), norm_inputs(x, weight, bias)
     if x.shape != residual.shape:
         raise ValueError(f"x has shape {x.shape}, residual has shape {residual.shape}; they must be equal")
-    drop = draw(x.shape, p) if training else None
-    return apply(DropoutAddLayerNorm, x, residual, weight, bias, drop=drop, eps=eps)
+    return apply(DropoutAddLayerNorm, x, residual, weight, bias, drop=draw(x.shape, p, training), eps=eps)
 
 
 # ---- Linear layers ----
 
 
 class LinearRelu(Op):
-    """y = max(x Wᵀ + b, 0)
-
-    Shapes: x [..., in], weight [out, in], bias [out] or None -> y [..., out]
-    """
+    """y = max(x Wᵀ + b, 0)"""
 
     reads = ("weight y", "x y", "y")
 
@@ -151,10 +138,7 @@ def linear_relu(x: TensorLike, weight: TensorLike, bias: TensorLike | None = Non
 
 
 class LinearHeads(Op):
-    """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads
-
-    Shapes: x [..., T, D], weight_i [H K_i, D], bias_i [H K_i] -> y_i [..., H, T, K_i]
-    """
+    """y_i = x W_iᵀ + b_i for several i, as one product, each divided into heads"""
 
     reads = "x parameters"
 

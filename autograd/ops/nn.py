@@ -207,9 +207,10 @@ def dropped(xp: Any, x: Array, drop: Mask | None) -> Array:
     return keep_bfloat16(x * keep * drop.scale, x)
 
 
-def draw(shape: tuple[int, ...], p: float) -> Mask | None:
-    """The next dropout mask of `shape`; None for p = 0.  Raises: ValueError for p outside [0, 1)"""
-    return random.next_mask(shape, number("dropout probability", p)) if p else None
+def draw(shape: tuple[int, ...], p: float, training: bool = True) -> Mask | None:
+    """The next dropout mask of `shape`; None for p = 0 or without training.  Raises: ValueError for p outside [0, 1)"""
+    random.threshold(number("dropout probability", p))
+    return random.next_mask(shape, p) if p and training else None
 
 
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
@@ -219,9 +220,9 @@ def dropout(x: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
 
     Raises: ValueError for p outside [0, 1).
     """
-    random.threshold(number("p", p))
     (x,) = tensors(x=x)
-    return apply(Dropout, x, drop=draw(x.shape, p)) if p and training else x
+    drop = draw(x.shape, p, training)
+    return x if drop is None else apply(Dropout, x, drop=drop)
 
 
 # ---- Layer normalisation (section 3.1) ----
