@@ -17,7 +17,6 @@ if unmet_requirement() is not None:  # before the first import of NumPy
     refuse()
 
 from autograd import higher_order as higher_order
-from autograd import hooks as hooks
 from autograd import unrecorded as unrecorded
 from autograd.creation import from_dlpack, ones, randn, zeros
 from autograd.engine import Op, apply

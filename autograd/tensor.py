@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient, and the op that made it.
 
 Other modules attach methods, which attached.pyi lists: `engine` adds `backward`, `ops` operators and the methods of
-NumPy arrays, `unrecorded` comparisons and changes in place, `hooks` what a backward pass calls with gradients.
+NumPy arrays, `unrecorded` comparisons, changes in place and hooks, which a backward pass calls with gradients.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ FLOORS = {  # of rooms and single files, from the lowest; none imports from its 
     "autograd": [
         {"backend", "check_install", "modes", "random"},
         {"devices", "observers", "tensor"},
-        {"engine", "hooks", "safety", "unrecorded"},
+        {"engine", "safety", "unrecorded"},
         {"anomaly", "ops", "recompute"},
         {"fast", "higher_order", "numpy_calls"},
         {"functional"},
