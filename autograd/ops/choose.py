@@ -177,9 +177,9 @@ class Clip(Op):
     def backward(xp, g, y, x, low, high):
         too_low = False if low is None else xp.less(x, low)
         too_high = False if high is None else xp.greater(x, high)
-        crossed = False if low is None or high is None else xp.greater(low, high)  # then y is high everywhere
+        crossed = False if low is None or high is None else xp.greater_equal(low, high)  # then y is high everywhere
         return (
-            lambda: keep_where(xp, g, xp.logical_not(too_low | too_high)),
+            lambda: keep_where(xp, g, xp.logical_not(too_low | too_high | crossed)),
             lambda: keep_where(xp, g, too_low & xp.logical_not(crossed)),
             lambda: keep_where(xp, g, too_high | crossed),
         )
@@ -188,8 +188,8 @@ class Clip(Op):
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """min(max(x, `min`), `max`), element by element, with broadcasting; either bound may be None.
 
-    The slope is 1 inside, at the bounds too, and 0 outside.  The bounds may be Tensors, which get the gradient of the
-    elements that they replaced.
+    The slope is 1 inside, at the bounds too, and 0 outside, or where the bounds are equal.  The bounds may be Tensors,
+    which get the gradient of the elements that they replaced.
 
     Raises: ValueError if both bounds are None
     """

@@ -23,6 +23,7 @@ EDGES = {  # function, inputs, value, gradients for the cotangent 1, 2, 3, …
     "maximum with a number": (lambda x: ag.maximum(0.0, x), [[-1, 0, 1]], [0, 0, 1], [[0, 1, 3]]),
     "maximum, NaN wins": (ag.maximum, [[NAN, 1], [1, NAN]], [NAN, NAN], [[0.5, 1], [0.5, 1]]),
     "clip": (lambda x: ag.clip(x, -1, 1), [[-2, -1, 0, 1, 2, NAN]], [-1, -1, 0, 1, 1, NAN], [[0, 2, 3, 4, 0, 6]]),
+    "clip between equal bounds": (ag.clip, [[-2, 1, 3], 1, 1], [1, 1, 1], [[0, 0, 0], 0, 6]),
     "clip between crossed bounds": (ag.clip, [[-2, 0, 2], 1, -1], [-1, -1, -1], [[0, 0, 0], 0, 6]),
     "power 0": (ag.power, [[0, 2], [0, 0]], [1, 1], [[0, 0], [0, 2 * math.log(2)]]),
     "power 0, a number": (lambda x: x**0, [[0, 2]], [1, 1], [[0, 0]]),
