@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,15 +20,7 @@ from autograd.backend import as_operand
 from autograd.modes import is_grad_enabled
 from autograd.tensor import Tensor, other_names
 
-_OPERATORS: dict[Any, Callable[..., Any]] = {
-    np.positive: ops.clone,
-    np.equal: operator.eq,
-    np.not_equal: operator.ne,
-    np.less: operator.lt,
-    np.less_equal: operator.le,
-    np.greater: operator.gt,
-    np.greater_equal: operator.ge,
-}
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
 
 _WITHOUT_GRADIENT = {  # functions of shapes and dtypes, comparisons, positions, texts and files
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.shares_memory,
@@ -41,7 +32,7 @@ _WITHOUT_GRADIENT = {  # functions of shapes and dtypes, comparisons, positions,
 }  # fmt: skip
 
 _SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.power: "**", np.matmul: "@"}
-_OTHER_NAMES = {"absolute": "abs", "true_divide": "divide", "amax": "max", "amin": "min"}
+_OTHER_NAMES = {"absolute": "abs", "true_divide": "divide", "amax": "max", "amin": "min", "positive": "clone"}
 _SIMILAR = {"fabs": "abs", "float_power": "power", "concat": "concatenate"}
 """Functions of this package to name where NumPy's differ, in their dtype or the like."""
 
@@ -83,9 +74,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
             f"np.{name} would write a Tensor into an array, or into a Tensor, which records no gradient; "
             f"{instead}, or use y.data if no gradient is wanted"
         )
-    op = _OPERATORS.get(ufunc) or _op(ufunc)
-    if op is not None and method == "__call__" and not kwargs:
-        return op(*(each if isinstance(each, Tensor) else _operand(each) for each in inputs))
+    if method == "__call__" and not kwargs:
+        if ufunc in _COMPARISONS:
+            return Tensor(ufunc(*[x.data if isinstance(x, Tensor) else as_operand(x) for x in inputs]))
+        if (op := _op(ufunc)) is not None:
+            return op(*inputs)
     if ufunc not in _WITHOUT_GRADIENT and _loses_gradient((inputs, kwargs)):
         raise _refusal(name)
     return getattr(ufunc, method)(*_arrays(inputs), **_arrays(kwargs))
@@ -130,12 +123,6 @@ def _refusal(name: str) -> TypeError:
     ours = _OTHER_NAMES.get(name, _SIMILAR.get(name, name))
     do = f"write autograd.{ours}" if ours in ops.__all__ else "compose it from autograd's functions, or write an Op"
     return TypeError(f"np.{name} of a Tensor would not be differentiated; {do} (or pass x.data: no gradient)")
-
-
-def _operand(x: Any) -> Any:
-    """`x`, which is no Tensor, such that Python's operators call a Tensor's: scalars as numbers, arrays as Tensors."""
-    x = as_operand(x)
-    return Tensor(x) if hasattr(x, "dtype") else x
 
 
 def _arrays(x: Any) -> Any:

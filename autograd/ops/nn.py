@@ -185,10 +185,7 @@ def check_indices(indices: Any, size: int, what: str) -> None:
 
 
 class Dropout(Op):
-    """y = x · keep / P(keep)
-
-    Shapes: x [...] -> y [...]
-    """
+    """y = x · keep / P(keep)"""
 
     @staticmethod
     def forward(xp, x, *, drop):
