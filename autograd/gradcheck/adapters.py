@@ -68,7 +68,9 @@ class Wrapped(Op):
         every: Sequence[Any] = as_tuple(self.back(gs if self.several else gs[0], inputs))
         if len(every) == len(inputs):
             for k, (x, g) in enumerate(zip(inputs, every, strict=True)):
-                if k not in self.warned_of and _is_unchecked(x, g):
+                is_array = isinstance(x, (np.ndarray, np.generic))
+                is_number = x.dtype.kind in "iu" if is_array else type(x) in (int, float)
+                if is_number and k not in self.warned_of and g is not None and np.any(g):
                     self.warned_of.add(k)
                     warnings.warn(
                         f"input {k} is {x!r:.40}, which is passed on as it is: the gradient that was returned for it "
@@ -83,12 +85,6 @@ class Wrapped(Op):
                 "and None for an input without a gradient"
             )
         return tuple([None if g is None else np.asarray(g) for g in every])
-
-
-def _is_unchecked(x: Any, g: Any) -> bool:
-    """True for a gradient of a number, or of integers, with which nothing is compared."""
-    is_number = type(x) in (int, float) or (isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "iu")
-    return is_number and g is not None and bool(np.any(g))
 
 
 def _wrap(function: Function, run: Any) -> Function:
@@ -218,7 +214,7 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
 
 
 def _last(gradient: Function) -> Any:
-    """What the last backprop found; None before the first."""
+    """The gradient that the last backprop found; None before the first."""
     try:
         return gradient()
     except (KeyError, AttributeError):

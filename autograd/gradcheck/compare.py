@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,9 +14,9 @@ import numpy as np
 from autograd import functional
 from autograd.gradcheck.adapters import as_tuple
 from autograd.gradcheck.elsewhere import Elsewhere
-from autograd.gradcheck.function import CheckedFunction, GradcheckError
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, joined
 from autograd.gradcheck.jacobians import Comparison
-from autograd.gradcheck.numerical import Reference, measure_rounding
+from autograd.gradcheck.numerical import DROWNED, Line, Reference, measured_noise, size_of
 from autograd.gradcheck.variations import (
     check_float32,
     check_frozen,
@@ -28,6 +28,8 @@ from autograd.gradcheck.variations import (
 )
 from autograd.modes import enable_grad
 from autograd.tensor import Tensor
+
+Array = np.ndarray
 
 TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 MODES = ("auto", "central", "complex")
@@ -115,6 +117,19 @@ def gradient_error(
     if options.verbose:
         print(f"gradients right: compared with {reference}, largest error {error:.0e}")
     return error
+
+
+def measure_rounding(function: CheckedFunction, weights: Array, gradients: Sequence[Array]) -> None:
+    """Note how coarsely a function rounds its values, if a small step does not change them as its gradients say."""
+    direction = joined([np.where(np.isfinite(x), x, 0) for x in function.points]).astype(float)
+    line = Line(function, direction, weights)
+    if line.moves:
+        slope = joined(gradients)[direction != 0] @ direction[direction != 0]
+        if function.narrow or abs(line(1e-9)[1] - line.middle - 1e-9 * slope) > 1e-10 * line.scale:
+            noise = measured_noise(Line(function, direction)).max(initial=0)
+            rounding = float(noise / (size_of(function.middle) or 1.0))
+            if function.rounding < rounding < DROWNED:
+                function.rounding = rounding
 
 
 # ---- Second derivatives ----

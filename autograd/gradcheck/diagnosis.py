@@ -272,11 +272,8 @@ def flipped_kernel(e: Evidence) -> Iterator[Guess]:
 
 def _window(mask: Array) -> tuple[slice, ...]:
     """Return the smallest box that holds all that is True; empty slices if nothing is."""
-    ranges = []
-    for axis in range(mask.ndim):
-        places = np.flatnonzero(mask.any(axis=tuple([k for k in range(mask.ndim) if k != axis])))
-        ranges.append(slice(places[0], places[-1] + 1) if len(places) else slice(0, 0))
-    return tuple(ranges)
+    places = np.argwhere(mask)
+    return tuple(map(slice, places.min(0), places.max(0) + 1)) if len(places) else (slice(0, 0),) * mask.ndim
 
 
 def not_summed(e: Evidence) -> Iterator[Guess]:
@@ -353,7 +350,9 @@ def normalisation(e: Evidence) -> Iterator[Guess]:
             scale = _vanishes(n, a, v) and not _vanishes(a, n, v)
             alone = e.fits(Guess("", e.numerical, ~e.zero(e.analytic)))
             leaks = (e.zero(e.numerical) & ~e.zero(e.analytic)).any()
-            if shift + scale and (alone or leaks or _rank(a - n) <= shift + scale):
+            values = np.linalg.svd(np.moveaxis(a - n, 1, 0), compute_uv=False)
+            rank = int((values > 1e-2 * values.max(initial=0)).sum(-1).max(initial=0))  # of a slice
+            if shift + scale and (alone or leaks or rank <= shift + scale):
                 yield Guess(_missing_projection(axes, shift, scale))
 
 
@@ -388,12 +387,6 @@ def _vanishes(jacobian: Array, other: Array, v: Array) -> bool:
     """Whether the slopes along v are 0, but for a small part of their terms.  Shapes: [M, R, k] twice, v [1, R, k]"""
     terms = max(abs(j * v).sum(-1).max(initial=0) for j in (jacobian, other))
     return bool(abs((jacobian * v).sum(-1)).max(initial=0) <= NEARLY * terms)
-
-
-def _rank(off: Array) -> int:
-    """Return the largest rank of the slices of [M, R, k], except for a hundredth."""
-    values = np.linalg.svd(np.moveaxis(off, 1, 0), compute_uv=False)
-    return int((values > 1e-2 * values.max(initial=0)).sum(-1).max(initial=0))
 
 
 PATTERNS: tuple[Callable[[Evidence], Iterator[Guess]], ...] = (  # the most specific first

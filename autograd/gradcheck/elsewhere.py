@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from autograd.tensor import Tensor
 Array = np.ndarray
 Rng = np.random.Generator
 Shape = tuple[int, ...]
+Expected = Callable[[list[Shape]], bool]
 
 SMALL = 1_000  # entries of the largest Jacobian that is computed to explain a failure
 SLOPE = 1e-6  # of a slope, what may differ besides what is known of the error of the differences
@@ -45,19 +47,13 @@ class Slopes:
     """Gradients beside slopes along a random direction in all inputs, at a point where there may be no derivatives.
 
     atol, rtol: what may differ besides the known error of differences
-    least: sizes of the inputs that their elements are moved by at least a tenth of
     """
 
-    def __init__(
-        self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], atol: float, rtol: float,
-        least: Sequence[float],
-    ):  # fmt: skip
-        self.function, self.gradients = function, gradients
+    def __init__(self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], atol: float, rtol: float):
+        self.function, self.gradients, self.gradient = function, gradients, joined(gradients)
         self.weights = np.where(np.isfinite(function.middle), weights, 0)
         self.atol = atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
         self.rtol = max(SLOPE, rtol, 1000 * function.rounding)
-        self.gradient = joined(gradients)
-        self.sizes = joined([_sizes(x, size) for x, size in zip(function.points, least, strict=True)])
 
     def excess(self, line: Line) -> tuple[float, float, float]:
         """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
@@ -82,42 +78,45 @@ class Slopes:
             return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
         return (math.inf if math.isnan(off) else off), analytic, numerical
 
-    def wrong_element(self, rng: Rng) -> tuple[int, int, float, float] | None:
-        """Input, element, and the derivatives by it, if the slope along a random direction in all inputs is wrong.
+    def check(self, rng: Rng, least: Sequence[float], begin: str, general: str = "", spared: float = math.nan) -> None:
+        """Compare the slope along a random direction in all inputs.
 
-        None also if no single element is to blame: rounding, or kinks close by, of which those of several outputs may
-        cancel in the weighted sum.
+        A wrong one is no error if no single element is to blame: rounding, or kinks close by, of which those of several
+        outputs may cancel in the weighted sum.
+
+        least: sizes of the inputs that their elements are moved by at least a tenth of
+        begin: of the message; general: the likely cause in general
+        spared: a value of elements where kinks may cancel
+
+        Raises: GradcheckError for a wrong slope
         """
-        line = Line(self.function, rng.standard_normal(self.sizes.size) * self.sizes, self.weights)
+        function, weights = self.function, self.weights
+        finite = [np.where(np.isfinite(x), abs(x), 0) for x in function.points]
+        moved = [np.where(np.isfinite(x), np.maximum(size, 0.1 * max(size.max(initial=0), usual) or 1.0), 0)
+                 for x, size, usual in zip(function.points, finite, least, strict=True)]  # fmt: skip
+        line = Line(function, rng.standard_normal(self.gradient.size) * joined(moved), weights)
         if not line.moves or not self.excess(line)[0]:
-            return None
-        i, k = line.worst_element(lambda part: self.excess(part)[0])
-        off, analytic, numerical = self.excess(Line(self.function, (i, k), self.weights))
-        if not off:
-            return None
-        each, weights = slope(Line(self.function, (i, k))), self.weights
+            return
+        i, place = line.worst_element(lambda part: self.excess(part)[0])
+        off, analytic, numerical = self.excess(Line(function, (i, place), weights))
+        value = function.points[i].reshape(-1)[place]
+        if not off or (value == spared and np.isfinite(analytic)):
+            return
+        each = slope(Line(function, (i, place)))
         confirmed = np.where(weights == 0, 0, weights * each.value)
         known = 3 * np.where(weights == 0, 0, abs(weights) * each.error).sum() + self.rtol * abs(confirmed).sum()
         if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
-            return None
-        return i, k, analytic, numerical
-
-    def report(self, begin: str, found: tuple[int, int, float, float], rng: Rng, general: str = "") -> GradcheckError:
-        """The error about a wrong element; general: what is the likely cause in general."""
-        function, (i, place, analytic, numerical) = self.function, found
+            return
         cause = ""
-        if len(self.weights) * function.points[i].size <= SMALL:
-            comparison = Comparison(function, Reference(function, "central"), self.weights, self.gradients, rng)
-            try:
-                jacobian = function.jacobian()[i]
-                cause = comparison.cause(i, jacobian, comparison.numerical(i, jacobian))
-            except GradcheckError:  # a kink, at another element
-                pass
+        if len(weights) * function.points[i].size <= SMALL:
+            comparison = Comparison(function, Reference(function, "central"), weights, self.gradients, rng)
+            with suppress(GradcheckError):  # a kink, at another element
+                cause = comparison.cause(i, comparison.by_elements(i, function.jacobian()[i]))
         cause = "; and there alone: ".join(filter(None, (cause, general))) or "no known mistake fits these numbers"
-        return GradcheckError(
-            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is "
-            f"{function.points[i].reshape(-1)[place]:.6g} there\n  analytic   {analytic:.10g}\n"
-            f"  numerical  {numerical:.10g}\nlikely cause: {cause}{about_rounding(function)}"
+        raise GradcheckError(
+            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is {value:.6g} there\n"
+            f"  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}\n"
+            f"likely cause: {cause}{about_rounding(function)}"
         )
 
     def reaches_unused(self, rng: Rng) -> bool:
@@ -127,11 +126,6 @@ class Slopes:
             if (line(0.1)[1] == line.middle).all():
                 return True
         return False
-
-
-def _sizes(x: Array, least: float) -> Array:
-    finite = np.where(np.isfinite(x), abs(x), 0)
-    return np.where(np.isfinite(x), np.maximum(finite, 0.1 * max(finite.max(initial=0), least) or 1.0), 0)
 
 
 # ---- Other points ----
@@ -170,22 +164,7 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[
     yield "the inputs at whole numbers other than 0", whole
 
 
-def gradients_at(function: CheckedFunction, weights: Array, points: list[Array]) -> tuple[Array, list[Array]] | None:
-    """Return values and gradients at a point; None if there are none that can be checked, or infinite ones."""
-    try:
-        outputs = function.call(points)
-        values = function.vector(outputs)
-        if [outputs[j].shape for j in function.outputs] == function.output_shapes and np.isfinite(values).all():
-            return values, function.pull(outputs, function.split(weights))
-    except Exception:  # a function may refuse points that nobody gave it, in any way
-        pass
-    return None
-
-
-# ---- Other inputs ----
-
-
-# ---- Other inputs ----
+# ---- Trials ----
 
 
 class Elsewhere:
@@ -198,7 +177,7 @@ class Elsewhere:
         self.function, self.weights, self.rng, self.tolerances = function, weights, rng, (atol, rtol)
         self.outputs = function.output_shapes
 
-    def check_points(self, here_and_there: Sequence[Callable[[list[Array], list[Array]], None]] = ()) -> None:
+    def check_points(self, here_and_there: Sequence[Callable[[Sequence[Array], list[Array]], None]] = ()) -> None:
         """Compare the gradients at other points with differences.
 
         here_and_there: one check each of the first points: of the gradients there, and of the point
@@ -206,20 +185,15 @@ class Elsewhere:
         further = iter(here_and_there)
         sizes = [size_of(x) for x in self.function.points]
         for what, points in other_points(self.function.points, self.rng):
-            found = gradients_at(self.function, self.weights, points)
-            if found is None:
+            try:
+                slopes = self._slopes(self.function.at(points), self._same_shapes, self.weights)
+            except Exception:  # a function may refuse points that nobody gave it, in any way
                 continue
-            values, there = found
-            next(further, lambda *_: None)(there, points)
-            slopes = Slopes(self.function.at(points, values), self.weights, there, *self.tolerances, sizes)
-            wrong = slopes.wrong_element(self.rng)
-            if wrong is None:
-                continue
-            i, place, analytic, _ = wrong
-            if what == HALF_ZERO and points[i].reshape(-1)[place] == 0 and np.isfinite(analytic):
-                continue  # kinks may cancel there: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
-            begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
-            raise slopes.report(begin, wrong, self.rng, UNREACHED)
+            if slopes is not None:
+                next(further, lambda *_: None)(slopes.gradients, points)
+                begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
+                # Kinks may cancel at 0: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
+                slopes.check(self.rng, sizes, begin, UNREACHED, 0.0 if what == HALF_ZERO else math.nan)
 
     def check_inputs(self) -> None:
         """Compare the gradients for other inputs with differences along a random direction.
@@ -234,13 +208,82 @@ class Elsewhere:
         self._other_sizes()
         self._another_axis()
         self._other_broadcasts()
-        self._without_axes()
+        first = {k: self.given[k].reshape(-1)[:1] for k in self.arrays}  # the first element of each array, without axes
+        if not self.fixed and all(x.size for x in first.values()) and any(self.given[k].ndim for k in first):
+            numbers = {k: x.reshape(()) for k, x in first.items()}
+            self._try(numbers, "arrays of shape ()", lambda shapes: all(shape == () for shape in shapes))
         self._other_indices()
         same = [(i, j) for i, j in itertools.combinations(function.positions, 2)
                 if self.given[i].shape == self.given[j].shape]  # fmt: skip
         for i, j in same[:PAIRS]:
             tensor = self._tensor(i, self.given[i])
             self._try({i: tensor, j: tensor}, f"one Tensor for input {i} and input {j}", self._same_shapes)
+
+    # ---- One trial ----
+
+    def _slopes(self, other: CheckedFunction, expected: Expected, weights: Array | None = None) -> Slopes | None:
+        """The gradients for other inputs; None if there are others outputs than expected, or infinite ones.
+
+        Raises: what the function raises
+        """
+        outputs = other.call()
+        if not other.outputs:
+            other.select_outputs(outputs)
+        shapes, other.middle = [outputs[j].shape for j in other.outputs], other.vector(outputs)
+        if len(shapes) != len(self.outputs) or not expected(shapes) or not np.isfinite(other.middle).all():
+            return None
+        weights = self.rng.standard_normal(other.middle.size) if weights is None else weights
+        return Slopes(other, weights, other.pull(outputs, other.split(weights)), *self.tolerances)
+
+    def _try(
+        self, changed: dict[int, Any], what: str, expected: Expected, *, only_used: bool = False,
+        loud: Callable[[WrongShapeError], bool] = lambda _: False,
+    ) -> bool:  # fmt: skip
+        """Return whether the function takes these inputs, and its gradient is right.
+
+        changed: the inputs in place of those given, by position
+        expected: says of the shapes of the outputs whether it does what it does for the given inputs
+        only_used: True where a gradient at elements that the function does not use says that it asks for other inputs:
+            y[i] = x and its g[i] for different places i, x[i] and its g[argsort(i)] for a permutation
+        loud: says of a gradient in a wrong shape whether it is a mistake; by default, it is a refusal
+
+        Raises: GradcheckError for a wrong gradient
+        """
+        here = self.function
+        try:
+            other = CheckedFunction(here.func, list(self._arguments(changed)), here.parameter_names, here.precision)
+        except Exception:  # NaN, or another Tensor than the function takes
+            return False
+        other.rounding, other.usual = here.rounding, here.usual
+        with other:
+            try:
+                slopes = self._slopes(other, expected)
+            except WrongShapeError as error:
+                if loud(error):
+                    message = f"the function takes {what}, and its backward pass does not: {error}"
+                    raise GradcheckError(message) from error
+                return False
+            except Exception:
+                return False
+            if slopes is not None and not (only_used and slopes.reaches_unused(self.rng)):
+                begin = f"the gradient is right for the given inputs, and wrong for {what}"
+                slopes.check(self.rng, [size_of(x) for x in other.points], begin)
+            return slopes is not None
+
+    def _tensor(self, k: int, array: Array) -> Tensor:
+        backend = self.function.backends[self.function.positions.index(k)]
+        return Tensor(backend.asarray(array.copy()), requires_grad=True)
+
+    def _arguments(self, changed: dict[int, Any]) -> Iterator[Any]:
+        for k, original in enumerate(self.function.arguments):
+            x = changed.get(k, self.given[k])
+            if isinstance(x, Tensor) or not isinstance(original, Tensor):
+                yield x
+            elif original.requires_grad:  # it may be the same Tensor as another input
+                first = next(j for j in self.function.positions if self.function.arguments[j] is original)
+                yield self._tensor(first, x)
+            else:
+                yield Tensor(x) if k in changed else original
 
     # ---- Shapes ----
 
@@ -294,47 +337,38 @@ class Elsewhere:
                 return
 
     def _other_broadcasts(self) -> None:
-        """Each input in turn in all shapes that broadcast to that of the output, while the others keep theirs."""
+        """Each input in turn in other shapes that broadcast to that of the output, while the others keep theirs.
+
+        These have one axis of size 1, only one axis not of size 1, all axes, or lack the first.
+        """
         if len(self.arrays) < 2 or len(self.outputs) != 1 or 0 in (shape := self.outputs[0]):
             return
+        axes = range(len(shape))
+        ones = [tuple([1 if k == axis else n for k, n in enumerate(shape)]) for axis in axes]
+        alone = [tuple([n if k == axis else 1 for k, n in enumerate(shape)]) for axis in axes]
         for k in self.function.positions:
             own = self.given[k].shape
             summed = own != shape  # the backward pass sums over some axis
-            for other in _broadcastable(shape) if broadcasts_to(own, shape) else ():
+            for other in dict.fromkeys([*ones, *alone, shape, shape[1:]]) if broadcasts_to(own, shape) else ():
                 if other != own:
                     self._try_shapes({k: other}, "other broadcasts", self._same_shapes,
                                      loud=lambda error, summed=summed: summed and error.is_not_summed)  # fmt: skip
 
-    def _without_axes(self) -> None:
-        """The first element of each array, without axes."""
-        arrays = {k: self.given[k] for k in self.arrays}
-        if not self.fixed and all(x.size for x in arrays.values()) and any(x.ndim for x in arrays.values()):
-            numbers = {k: x.reshape(-1)[:1].reshape(()) for k, x in arrays.items()}
-            self._try(numbers, "arrays of shape ()", lambda shapes: all(shape == () for shape in shapes))
-
-    def _try_shapes(self, shapes: dict[int, Shape], what: str, expected: Any, loud: Any = None) -> bool:
+    def _try_shapes(self, shapes: dict[int, Shape], what: str, expected: Expected, **loud: Any) -> bool:
+        """Try arrays of the first elements along each axis, or of elements drawn from all and changed by up to 3 %."""
         changed = {}
         for k, shape in shapes.items():
-            if shape != self.given[k].shape:
-                drawn = self._in_shape(self.given[k], shape)
-                if drawn is None:
-                    return False
-                changed[k] = drawn
+            x = self.given[k]
+            if len(shape) == x.ndim and all(m <= n for m, n in zip(shape, x.shape, strict=True)):
+                changed[k] = np.array(x[tuple(map(slice, shape))])
+            elif x.dtype.kind not in "fcb" and len(np.unique(x)) == x.size:
+                return False  # indices that occur once each: what follows from that, a permutation say, is not known
+            else:
+                changed[k] = self.rng.choice(x.reshape(-1), shape) if x.size else np.ones(shape, x.dtype)
+                if x.dtype.kind == "f":
+                    changed[k] = changed[k] * self.rng.uniform(0.97, 1.03, shape)
         every = " and ".join(str(changed.get(k, self.given[k]).shape) for k in self.arrays)
-        return self._try(changed, f"{what}, of shape {every}", expected, loud=loud)
-
-    def _in_shape(self, x: Array, shape: Shape) -> Array | None:
-        """Elements of x in another shape: the first ones of each axis, or drawn from them all and changed by up to 3 %.
-
-        None for indices that occur once each and are to become more: what follows from that, a permutation say, is
-        not known.
-        """
-        if all(m <= n for m, n in zip(shape, x.shape, strict=False)) and len(shape) == x.ndim:
-            return np.array(x[tuple(slice(m) for m in shape)])
-        if x.dtype.kind not in "fc" and x.dtype != bool and len(np.unique(x)) == x.size:
-            return None
-        drawn = self.rng.choice(x.reshape(-1), shape) if x.size else np.ones(shape, x.dtype)
-        return drawn * self.rng.uniform(0.97, 1.03, shape) if x.dtype.kind == "f" else drawn
+        return self._try(changed, f"{what}, of shape {every}", expected, **loud)
 
     def _same_shapes(self, shapes: list[Shape]) -> bool:
         return shapes == self.outputs
@@ -397,73 +431,3 @@ class Elsewhere:
         drawn[: x.size][-2:] = [0, n - 1][-x.size :]
         ordered = (np.diff(x.reshape(-1)) >= 0).all()
         return np.asarray(np.sort(drawn) if ordered else self.rng.permutation(drawn), x.dtype).reshape(x.shape)
-
-    # ---- One trial ----
-
-    def _tensor(self, k: int, array: Array) -> Tensor:
-        backend = self.function.backends[self.function.positions.index(k)]
-        return Tensor(backend.asarray(array.copy()), requires_grad=True)
-
-    def _arguments(self, changed: dict[int, Any]) -> Iterator[Any]:
-        for k, original in enumerate(self.function.arguments):
-            x = changed.get(k, self.given[k])
-            if isinstance(x, Tensor) or not isinstance(original, Tensor):
-                yield x
-            elif original.requires_grad:  # it may be the same Tensor as another input
-                first = next(j for j in self.function.positions if self.function.arguments[j] is original)
-                yield self._tensor(first, x)
-            else:
-                yield Tensor(x) if k in changed else original
-
-    def _try(
-        self, changed: dict[int, Any], what: str, expected: Callable[[list[Shape]], bool], *, only_used: bool = False,
-        loud: Callable[[WrongShapeError], bool] | None = None,
-    ) -> bool:  # fmt: skip
-        """Return whether the function takes these inputs, and its gradient is right.
-
-        changed: the inputs in place of those given, by position
-        expected: says of the shapes of the outputs whether it does what it does for the given inputs
-        only_used: True where a gradient at elements that the function does not use says that it asks for other inputs:
-            y[i] = x and its g[i] for different places i, x[i] and its g[argsort(i)] for a permutation
-        loud: says of a gradient in a wrong shape whether it is a mistake; by default, it is a refusal
-
-        Raises: GradcheckError for a wrong gradient
-        """
-        here = self.function
-        try:
-            other = CheckedFunction(here.func, list(self._arguments(changed)), here.parameter_names, here.precision)
-        except Exception:  # NaN, or another Tensor than the function takes
-            return False
-        other.rounding, other.usual = here.rounding, here.usual
-        with other:
-            try:
-                outputs = other.call()
-                other.select_outputs(outputs)
-                other.middle = other.vector(outputs)
-                alike = len(other.outputs) == len(self.outputs) and expected(other.output_shapes)
-                if not alike or not np.isfinite(other.middle).all():
-                    return False
-                weights = self.rng.standard_normal(other.middle.size)
-                gradients = other.pull(outputs, other.split(weights))
-            except WrongShapeError as error:
-                if loud is not None and loud(error):
-                    message = f"the function takes {what}, and its backward pass does not: {error}"
-                    raise GradcheckError(message) from error
-                return False
-            except Exception:
-                return False
-            slopes = Slopes(other, weights, gradients, *self.tolerances, [size_of(x) for x in other.points])
-            if only_used and slopes.reaches_unused(self.rng):
-                return True
-            found = slopes.wrong_element(self.rng)
-            if found is None:
-                return True
-            raise slopes.report(f"the gradient is right for the given inputs, and wrong for {what}", found, self.rng)
-
-
-def _broadcastable(full: Shape) -> Iterator[Shape]:
-    """Shapes that broadcast to `full`: itself, one axis of size 1, only one axis not of size 1, without the first."""
-    axes = range(len(full))
-    ones = [tuple([1 if k == axis else n for k, n in enumerate(full)]) for axis in axes]
-    alone = [tuple([n if k == axis else 1 for k, n in enumerate(full)]) for axis in axes]
-    yield from dict.fromkeys([*ones, *alone, full, full[1:]])

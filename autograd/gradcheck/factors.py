@@ -5,6 +5,7 @@ These are numbers, sizes of axes, functions of the inputs and of the output.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from autograd.ops.shape import broadcasts_to
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -123,12 +126,11 @@ def constant_factor(e: Evidence) -> Iterator[Guess]:
 def _about_factor(ratio: float, e: Evidence) -> str:
     if math.isclose(ratio, -1, rel_tol=1e-6):
         return "the sign is wrong: every value is minus the right one"
-    causes = []
-    if math.isclose(ratio, 2, rel_tol=1e-3):
-        causes.append("a term is counted twice, or a factor 1/2 is missing")
-    if math.isclose(ratio, 0.5, rel_tol=1e-3):
-        causes.append("a factor 2 is missing, or one of two equal terms (a value used twice gets two gradients)")
-    causes += _causes_of_ratio(ratio, e)
+    known = [
+        (2, "a term is counted twice, or a factor 1/2 is missing"),
+        (0.5, "a factor 2 is missing, or one of two equal terms (a value used twice gets two gradients)"),
+    ]
+    causes = [text for value, text in known if math.isclose(ratio, value, rel_tol=1e-3)] + _causes_of_ratio(ratio, e)
     for whole, what in ((ratio, "a sum where a mean is meant"), (1 / ratio, "a mean where a sum is meant")):
         if not causes and whole > 2.5 and abs(whole - round(whole)) < 1e-3:
             causes.append(f"a constant factor is wrong, or {what}, over {whole:.0f} samples, outputs or classes")
@@ -154,12 +156,13 @@ def two_factors(e: Evidence) -> Iterator[Guess]:
 
 def own_factors(e: Evidence) -> Iterator[Guess]:
     """The derivatives of each output, or by each element, are the right ones times a factor of its own."""
-    whole = [
-        "of each output are the right ones times a factor of its own: the incoming gradient is multiplied by a wrong "
-        "value (the slope of an activation at another value than in the forward pass, a mask) before the rest",
-        "by each element are the right ones times a factor of its own: what backward multiplies by last is wrong",
-    ]
-    for text, a, n in ((whole[0], e.analytic, e.numerical), (whole[1], e.analytic.T, e.numerical.T)):
+    for text, a, n in (
+        ("of each output are the right ones times a factor of its own: the incoming gradient is multiplied by a wrong "
+         "value (the slope of an activation at another value than in the forward pass, a mask) before the rest",
+         e.analytic, e.numerical),
+        ("by each element are the right ones times a factor of its own: what backward multiplies by last is wrong",
+         e.analytic.T, e.numerical.T),
+    ):  # fmt: skip
         if ((~e.zero(n)).sum(axis=1) > 1).sum() > 1:
             squares = (a * a).sum(axis=1, keepdims=True)  # of the exact ones: a factor may be large
             multiples = a * (a * n).sum(axis=1, keepdims=True) / np.where(squares == 0, 1, squares)
@@ -272,34 +275,25 @@ def _legend(name: str) -> str:
 
 
 def _candidates(e: Evidence) -> Iterator[tuple[str, Array]]:
-    """Simple functions of inputs and output, and products of two, that broadcast against the Jacobian."""
-    found = [made for name, values in e.arrays.items() for made in _simple(e, name, values)]
+    """Simple functions of inputs and output, and products of two, that broadcast against the Jacobian.
+
+    They are factors that depend on the output's element or on the input's.
+    """
+    places = ((e.output_shape, 0, len(e.input_shape)), (e.input_shape, len(e.output_shape), 0))
+    found: list[tuple[str, Array]] = []
     with np.errstate(all="ignore"):
+        for (name, values), (shape, lead, trail) in itertools.product(e.arrays.items(), places):
+            if broadcasts_to(values.shape, shape) and np.isfinite(values).all():
+                x = np.broadcast_to(values, shape).reshape((1,) * lead + shape + (1,) * trail)
+                found += [
+                    (name, x), (f"{name}²", x**2), (f"(1 - {name})", 1 - x), (f"(1 + {name})", 1 + x),
+                    (f"exp({name})", np.exp(x)), (f"log({name})", np.log(x)), (f"√{name}", np.sqrt(x)),
+                ]  # fmt: skip
         for simple in ([made for made in found if "(" not in made[0]], found):
             yield from simple
             for (name, values), (other, others) in combinations(simple, 2) if len(simple) < MANY else ():
                 yield f"{name} · {other}", values * others
                 yield f"{name} / {other}", values / others
-
-
-def _simple(e: Evidence, name: str, values: Array) -> Iterator[tuple[str, Array]]:
-    """Functions of one array, as a factor that depends on the output's or on the input's element."""
-    for shape, lead, trail in ((e.output_shape, 0, len(e.input_shape)), (e.input_shape, len(e.output_shape), 0)):
-        try:
-            array = np.broadcast_to(values, shape)
-        except ValueError:
-            continue
-        if not np.isfinite(array).all():
-            continue
-        array = array.reshape((1,) * lead + shape + (1,) * trail)
-        with np.errstate(all="ignore"):
-            yield name, array
-            yield f"{name}²", array**2
-            yield f"(1 - {name})", 1 - array
-            yield f"(1 + {name})", 1 + array
-            yield f"exp({name})", np.exp(array)
-            yield f"log({name})", np.log(array)
-            yield f"√{name}", np.sqrt(array)
 
 
 # ---- Parameters of a likelihood or a loss ----

@@ -13,7 +13,7 @@ from autograd.gradcheck.compare import Options, gradient_error
 from autograd.gradcheck.diagnosis import likely_cause
 from autograd.gradcheck.factors import Evidence
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, NondifferentiableError
-from autograd.gradcheck.numerical import UNRELIABLE, Estimate, Line, size_of, slope, worst
+from autograd.gradcheck.numerical import UNRELIABLE, Derivatives, Line, size_of, slope, worst_of
 
 Array = np.ndarray
 Function = Callable[..., Any]
@@ -38,7 +38,7 @@ def check_derivatives(
 
     Raises: as `gradcheck`
     """
-    point = _floats(at)
+    point = np.asarray(at, np.float64)
     given = {"atol": atol, "rtol": rtol, "precision": precision}
 
     def number(x: Array) -> Array:
@@ -75,11 +75,11 @@ def check_elementwise(
     Raises: GradcheckError for a wrong derivative, its subclass NondifferentiableError for one that is not between the
         slopes to the left and to the right of a kink, and for NaN
     """
-    points = _floats(at)
-    _check_slopes(f, df, points, atol, rtol, precision, "")
+    points = np.asarray(at, np.float64)
+    given = points, atol, rtol, precision
+    _check_slopes("", f, df, *given)
     if d2f is not None:
-        what = "the second derivative, compared with that of the first, which is right: "
-        _check_slopes(df, d2f, points, atol, rtol, precision, what)
+        _check_slopes("the second derivative, compared with that of the first, which is right: ", df, d2f, *given)
     return True
 
 
@@ -101,7 +101,7 @@ def check_jvp(
     Raises: as `gradcheck`; the error says which of jvp and vjp is wrong
     """
     several = isinstance(x, (tuple, list)) and all(isinstance(part, np.ndarray) for part in x)
-    inputs = [_floats(part) for part in x] if several else [_floats(x)]
+    inputs = [np.asarray(part, np.float64) for part in (x if several else [x])]
     given = {"atol": atol, "rtol": rtol, "precision": precision}
     v_first = bool(TANGENT_NAMES.intersection(names_of(jvp)[:1]))
 
@@ -144,7 +144,7 @@ def _check(what: str, f: Function, vjp: Function, inputs: Sequence[Array], given
 
 
 def _check_slopes(
-    f: Function, df: Function, points: Array, atol: float | None, rtol: float | None, precision: str, what: str
+    what: str, f: Function, df: Function, points: Array, atol: float | None, rtol: float | None, precision: str
 ) -> None:
     def same_shape(x: Array) -> Array:
         return _shaped(f(x), x.shape, "function")
@@ -162,11 +162,11 @@ def _check_slopes(
     values, error, left, right = (part / sizes for part in (found.value, found.error, found.left, found.right))
     least = (1e-9 if precision == "float64" else 1e-5) * np.nan_to_num(abs(y), posinf=0) / sizes
     tolerance = 1e-6 if precision == "float64" else 1e-4
-    estimate = Estimate(values, error, least if atol is None else atol, tolerance if rtol is None else rtol)
+    allowed = least if atol is None else atol, tolerance if rtol is None else rtol
     smooth = np.isfinite(x) & ~found.kink
-    wrong = estimate.wrong(analytic) & smooth
+    wrong = Derivatives(analytic, values, error, *allowed).wrong & smooth
     if wrong.any():
-        place = worst(analytic, values, wrong)
+        place = worst_of(analytic, values, wrong)
         some = np.unique([place, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(smooth)[:SHOWN]])
         evidence = Evidence(
             np.diag(analytic[some]), np.diag(values[some]), some.shape, some.shape, {"x": x[some], "y": y[some]},
@@ -194,11 +194,6 @@ def _check_slopes(
             GradcheckWarning,
             stacklevel=3,
         )
-
-
-def _floats(x: Any) -> Array:
-    x = np.asarray(x)
-    return x if x.dtype.kind == "f" and x.itemsize == 8 else x.astype(np.float64)
 
 
 def _shaped(found: Any, shape: tuple[int, ...], what: str) -> Array:

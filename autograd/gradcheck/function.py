@@ -92,27 +92,26 @@ class CheckedFunction:
             self.arguments += parameters.values()
         given = len(self.arguments) - len(self.parameter_names)
         chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments[:given])
+        self.positions: list[int] = []  # of the inputs that are differentiated
         for i, x in enumerate(self.arguments):
             if is_torch(x) and x.is_floating_point() and (x.requires_grad or not chosen):
-                if i < given:
-                    _check_precision(f"input {i}", x, precision, "x.double()")
-                else:
-                    _check_precision(self.parameter_names[i - given], x, precision, "from_torch(module.double())")
-                self.arguments[i] = x.detach().cpu().numpy()
-        first = {id(x): i for i, x in reversed(list(enumerate(self.arguments)))}
-        self.positions = [
-            i
-            for i, x in enumerate(self.arguments)
-            if _is_differentiated(x) and (first[id(x)] == i or not isinstance(x, Tensor))
-        ]  # a Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
+                is_input = i < given
+                name = f"input {i}" if is_input else self.parameter_names[i - given]
+                self._refuse_coarse(name, x, "x.double()" if is_input else "from_torch(module.double())")
+                x = self.arguments[i] = x.detach().cpu().numpy()
+            is_real = (
+                x.requires_grad if isinstance(x, Tensor) else getattr(getattr(x, "dtype", None), "kind", "") == "f"
+            )
+            # A Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
+            if is_real and not any(x is self.arguments[k] for k in self.positions):
+                self._check_input(i, x)
+                self.positions.append(i)
+                if not isinstance(x, Tensor):
+                    self.arguments[i] = Tensor(x, requires_grad=True)
         if not self.positions:
             raise ValueError(
                 "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
             )
-        for i in self.positions:
-            _check_input(i, self.arguments[i], precision)
-            if not isinstance(self.arguments[i], Tensor):
-                self.arguments[i] = Tensor(self.arguments[i], requires_grad=True)
         self.tensors: list[Tensor] = [self.arguments[i] for i in self.positions]
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy(), precision) for tensor in self.tensors]
@@ -122,10 +121,28 @@ class CheckedFunction:
         self.output_shapes: list[Shape] = []
         self.several = False
 
+    def _refuse_coarse(self, name: str, x: Any, advice: str) -> None:
+        if x.dtype.itemsize < np.dtype(self.precision).itemsize:
+            raise TypeError(f"{name} is {x.dtype}, in which small differences are lost to rounding: pass {advice}")
+
+    def _check_input(self, position: int, x: Any) -> None:
+        advice = (
+            "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
+            'or precision="float32" for a function that computes in float32 alone'
+        )
+        self._refuse_coarse(f"input {position}", x, advice)
+        if isinstance(x, Tensor) and x.op is not None:
+            raise ValueError(
+                f"input {position} is the result of {x.op}, so its value cannot be varied by itself; "
+                "pass Tensor(x.numpy(), requires_grad=True)"
+            )
+        if np.isnan(x.numpy() if isinstance(x, Tensor) else x).any():
+            raise ValueError(f"input {position} contains NaN; gradients can be checked only at numbers")
+
     def __enter__(self) -> CheckedFunction:
         self._callers_data = [tensor.data for tensor in self.tensors]
         self._random_state = random.get_state()
-        self.move_to(self.points)
+        self.move()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -138,30 +155,29 @@ class CheckedFunction:
         """The first step of differences, relative to x: about the cube root of the outputs' rounding, 1e-6 or more."""
         return max(1e-6, self.rounding ** (1 / 3)) if self.rounding > 1e-14 else 1e-6
 
-    def at(self, points: Sequence[Array], values: Array) -> CheckedFunction:
-        """Return the function at another point, where its output vector is `values`."""
+    def at(self, points: Sequence[Array]) -> CheckedFunction:
+        """Return the function at another point."""
         there = copy(self)
-        there.points, there.middle = list(points), values
+        there.points = list(points)
         return there
 
     # ---- Forward ----
 
-    def move_to(self, points: Sequence[Array]) -> None:
-        """Set the inputs to other points."""
-        for tensor, backend, point in zip(self.tensors, self.backends, points, strict=True):
+    def move(self) -> None:
+        """Set the inputs to the points."""
+        for tensor, backend, point in zip(self.tensors, self.backends, self.points, strict=True):
             tensor.data = backend.asarray(point)
 
-    def call(self, points: Sequence[Array] | None = None) -> tuple[Tensor, ...]:
-        """All outputs at `points`, by default at the inputs."""
-        self.move_to(self.points if points is None else points)
+    def call(self) -> tuple[Tensor, ...]:
+        """All outputs."""
+        self.move()
         try:
             outputs = self.func(*self.arguments)
         except Exception as error:
             if not self.output_shapes:  # in the first call
                 error.add_note(self._hint(str(error)))
             raise
-        self.several = isinstance(outputs, (tuple, list))
-        outputs = as_tuple(outputs)
+        self.several, outputs = isinstance(outputs, (tuple, list)), as_tuple(outputs)
         for j, y in enumerate(outputs):
             if not isinstance(y, Tensor):
                 raise TypeError(
@@ -232,10 +248,10 @@ class CheckedFunction:
         values = joined([outputs[j].numpy() for j in self.outputs])
         return values.astype(np.result_type(np.float64, values), copy=False)
 
-    def evaluate(self, points: Sequence[Array] | None = None) -> Array:
-        """Return the output vector at `points`, computed without a graph.  Shapes: -> [M]"""
+    def evaluate(self) -> Array:
+        """Return the output vector, computed without a graph.  Shapes: -> [M]"""
         with no_grad():
-            return self.vector(self.call(points))
+            return self.vector(self.call())
 
     def evaluate_complex(self, points: Sequence[Array]) -> Array:
         """Return the output vector at complex `points`.  Shapes: -> [M]
@@ -246,7 +262,7 @@ class CheckedFunction:
         try:
             with warnings.catch_warnings(), observers.observe(ops):
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                values = self.evaluate(points)
+                values = self.at(points).evaluate()
         except NotAnalyticError:
             raise
         except Exception as error:  # a function of real numbers may stop in any way
@@ -261,9 +277,9 @@ class CheckedFunction:
         """Return an output vector as arrays of the outputs' shapes, copied."""
         return parts_of(vector.copy(), self.output_shapes)
 
-    def gradients(self, weights: Array, points: Sequence[Array] | None = None) -> list[Array]:
-        """Gradients of weights · output at `points`, by a new graph.  Shapes: weights [M] -> that of each input"""
-        return self.pull(self.call(points), self.split(weights))
+    def gradients(self, weights: Array) -> list[Array]:
+        """Gradients of weights · output, by a new graph.  Shapes: weights [M] -> that of each input"""
+        return self.pull(self.call(), self.split(weights))
 
     def pull(
         self, outputs: Sequence[Tensor], cotangents: Sequence[Array | None], *, retain: bool = False
@@ -309,16 +325,12 @@ class CheckedFunction:
 
         Shapes: -> [M, n_i] for each input
         """
-        rows: list[list[Array]] = []
-        for j, shape in enumerate(self.output_shapes):
-            for place in np.ndindex(*shape):
-                cotangents: list[Array | None] = [None] * len(self.outputs)
-                cotangents[j] = unit = np.zeros(shape)
-                unit[place] = 1.0
-                rows.append([g.reshape(-1) for g in self.pull(self.call(), cotangents)])
-        return [
-            np.array([row[i] for row in rows]).reshape(len(rows), point.size) for i, point in enumerate(self.points)
-        ]
+        rows, count = [], sum(map(math.prod, self.output_shapes))
+        for row in range(count):
+            cotangents = [c if c.any() else None for c in self.split(np.eye(1, count, row)[0])]
+            rows.append(joined(self.pull(self.call(), cotangents)))
+        sizes = [x.size for x in self.points]
+        return np.split(np.array(rows).reshape(count, sum(sizes)), np.cumsum(sizes)[:-1], axis=1)
 
     # ---- Names for messages ----
 
@@ -342,14 +354,11 @@ class CheckedFunction:
         name = f"output {self.outputs[j]}" if self.several else "the output"
         return name + _subscript(self.output_shapes[j], place)
 
-    def output_of(self, row: int) -> int:
-        """Return the differentiable output that a row of the Jacobian belongs to."""
-        return _locate(row, self.output_shapes)[0]
-
-    def rows_of(self, j: int) -> slice:
-        """Return the rows of the Jacobian that belong to a differentiable output."""
-        start = sum(map(math.prod, self.output_shapes[:j]))
-        return slice(start, start + math.prod(self.output_shapes[j]))
+    @property
+    def rows(self) -> list[slice]:
+        """The rows of the Jacobian that belong to each differentiable output."""
+        ends = [0, *itertools.accumulate(map(math.prod, self.output_shapes))]
+        return [slice(*pair) for pair in itertools.pairwise(ends)]
 
 
 class _OpAtWork(observers.Observer):
@@ -386,32 +395,6 @@ def _about_shape(found: Shape, expected: Shape, outputs: Sequence[tuple[Shape, A
     ]  # fmt: skip
     cause = next((f"\nlikely cause: {text}" for applies, text in causes if applies), "")
     return of_output and broadcasts_to(expected, found), cause
-
-
-def _is_differentiated(x: Any) -> bool:
-    if isinstance(x, Tensor):
-        return x.requires_grad
-    return hasattr(x, "dtype") and hasattr(x, "shape") and getattr(x.dtype, "kind", "") == "f"
-
-
-def _check_precision(name: str, x: Any, precision: str, advice: str) -> None:
-    if x.dtype.itemsize < np.dtype(precision).itemsize:
-        raise TypeError(f"{name} is {x.dtype}, in which small differences are lost to rounding: pass {advice}")
-
-
-def _check_input(position: int, x: Any, precision: str) -> None:
-    advice = (
-        "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
-        'or precision="float32" for a function that computes in float32 alone'
-    )
-    _check_precision(f"input {position}", x, precision, advice)
-    if isinstance(x, Tensor) and x.op is not None:
-        raise ValueError(
-            f"input {position} is the result of {x.op}, so its value cannot be varied by itself; "
-            "pass Tensor(x.numpy(), requires_grad=True)"
-        )
-    if np.isnan(x.numpy() if isinstance(x, Tensor) else x).any():
-        raise ValueError(f"input {position} contains NaN; gradients can be checked only at numbers")
 
 
 def arrange(array: Array, order: Sequence[int], steps: Sequence[int], dtype: Any = None) -> Array:

@@ -20,7 +20,7 @@ from autograd.gradcheck.function import (
     arrange,
     joined,
 )
-from autograd.gradcheck.numerical import size_of, worst
+from autograd.gradcheck.numerical import size_of, worst_of
 from autograd.tensor import Tensor
 
 Array = np.ndarray
@@ -70,7 +70,23 @@ def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arra
             "copy"
         )
     _refuse_changes(outputs, values, "the backward pass changes in place output {}; let it work on a copy")
-    _check_repeatable(function, outputs, cotangents, gradients)
+    try:
+        again = function.pull(outputs, cotangents)
+    except GradcheckError:
+        return weights, gradients  # an op may overwrite its saved arrays if a second pass then raises an error
+    for i, (g, other) in enumerate(zip(gradients, again, strict=True)):
+        if np.allclose(g, other, rtol=1e-9, atol=1e-9 * size_of(g), equal_nan=True):
+            continue
+        if all(_same(function.pull(function.call(), cotangents)[i], g) for _ in range(2)):
+            raise GradcheckError(
+                f"a second backward pass through the same graph gives {function.input_name(i)} another gradient: "
+                "an op changes in place what it saved; let it work on a copy"
+            )
+        raise GradcheckError(
+            f"the backward pass is random: it gives {function.input_name(i)} another gradient each time, for the same "
+            "inputs; draw random numbers in forward, and save them (or is memory of np.empty used before it is "
+            "written?)"
+        )
     return weights, gradients
 
 
@@ -78,28 +94,6 @@ def _refuse_changes(values: Sequence[Any], before: Sequence[Array | None], messa
     for k, (now, then) in enumerate(zip(_copies(values), before, strict=True)):
         if then is not None and not _same(now, then):
             raise GradcheckError(message.format(k))
-
-
-def _check_repeatable(
-    function: CheckedFunction, outputs: Sequence[Tensor], cotangents: Arrays, gradients: Arrays
-) -> None:
-    try:
-        again = function.pull(outputs, cotangents)
-    except GradcheckError:
-        return  # an op may overwrite its saved arrays if a second pass then raises an error
-    for i, (first, second) in enumerate(zip(gradients, again, strict=True)):
-        if not np.allclose(first, second, rtol=1e-9, atol=1e-9 * size_of(first), equal_nan=True):
-            fresh = [function.pull(function.call(), cotangents)[i] for _ in range(2)]
-            if not (_same(fresh[0], first) and _same(fresh[1], first)):
-                raise GradcheckError(
-                    f"the backward pass is random: it gives {function.input_name(i)} another gradient each time, for "
-                    "the same inputs; draw random numbers in forward, and save them (or is memory of np.empty used "
-                    "before it is written?)"
-                )
-            raise GradcheckError(
-                f"a second backward pass through the same graph gives {function.input_name(i)} another gradient: "
-                "an op changes in place what it saved; let it work on a copy"
-            )
 
 
 def _copies(values: Sequence[Any]) -> list[Array | None]:
@@ -174,7 +168,15 @@ def _compare(function: CheckedFunction, found: Arrays, right: Arrays, when: str,
 
 def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: Rng) -> None:
     """Freeze each input in turn, and all but one: the gradients of the others must stay what they are."""
-    for frozen in _sets_to_freeze(len(function.tensors), rng):
+    everyone = {*range(len(function.tensors))}
+    count = len(everyone)
+    sets = [{k} for k in everyone if count > 1]
+    if 2 < count <= ALONE:
+        sets += [everyone - {k} for k in everyone]
+    elif count > IN_TURN:
+        halves = [{*rng.permutation(count)[: count // 2].tolist()} for _ in range(4)]
+        sets = [part for half in halves for part in (half, everyone - half)]
+    for frozen in sets:
         for k in frozen:
             function.tensors[k].requires_grad = False
         try:
@@ -184,23 +186,12 @@ def check_frozen(function: CheckedFunction, weights: Array, right: Arrays, rng: 
                 function.tensors[k].requires_grad = True
         _compare(
             function,
-            [b if k in frozen else a for k, (a, b) in enumerate(zip(found, right, strict=True))],
+            [right[k] if k in frozen else g for k, g in enumerate(found)],
             right,
             f"when {' and '.join(map(function.input_name, sorted(frozen)))} requires no gradient "
             "(requires_grad=False, a frozen parameter); does forward save, or backward compute, something different in "
             "that case (see needs_gradient)?",
         )
-
-
-def _sets_to_freeze(count: int, rng: Rng) -> list[set[int]]:
-    everyone = {*range(count)}
-    if count == 1:
-        return []
-    if count > IN_TURN:
-        halves = [{*rng.permutation(count)[: count // 2].tolist()} for _ in range(4)]
-        return [part for half in halves for part in (half, everyone - half)]
-    alone = [everyone - {k} for k in everyone] if 2 < count <= ALONE else []
-    return [{k} for k in everyone] + alone
 
 
 # ---- Memory layouts ----
@@ -239,7 +230,7 @@ def check_layouts(function: CheckedFunction, weights: Array, right: Arrays, rng:
             continue
         done.add(strides)
         try:
-            outputs = function.call(points)
+            outputs = function.at(points).call()
         except (TypeError, ValueError, NotImplementedError, BufferError):
             continue  # the function refuses this layout, which nobody gave it
         if not np.allclose(function.vector(outputs), function.middle, rtol=same, atol=same * size_of(function.middle)):
@@ -264,7 +255,7 @@ def check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, th
     """
     first = function.call()
     before = _copies(first)
-    second = function.call(points)
+    second = function.at(points).call()
     inputs = {id(x) for x in function.tensors}  # a function may return an input itself
     if any(id(y) not in inputs and not _same(y.numpy(), then) for y, then in zip(first, before, strict=True)):
         raise GradcheckError(
@@ -275,9 +266,9 @@ def check_two_graphs(function: CheckedFunction, weights: Array, here: Arrays, th
         "once the function has been called at another point before the backward pass: an op keeps values in a buffer, "
         "an attribute of its class or a global variable, which the next call overwrites; keep them by self.save(...)"
     )
-    function.move_to(function.points)  # a backward pass may read the Tensors themselves: custom_gradient's does
+    function.move()  # a backward pass may read the Tensors themselves: custom_gradient's does
     _compare(function, function.pull(first, function.split(weights)), here, buffer)
-    function.move_to(points)
+    function.at(points).move()
     _compare(function, function.pull(second, function.split(weights)), there, buffer)
     both = (*function.call(), *function.call())
     _compare(
@@ -305,12 +296,24 @@ def check_float32(function: CheckedFunction, weights: Array, rng: Rng, *, requir
     weights = weights.astype(np.float32).astype(np.float64)
     differences: list[Arrays] = []
     for k in range(4):
-        points = [_rounded(x, rng, k) for x in function.points]
-        wide = [x.astype(np.float64) for x in points]
-        right = function.gradients(weights, wide)
-        found = function.gradients(weights, points) if required else _narrow_gradients(function, weights, points, wide)
-        if found is None:
-            return
+        points = [np.empty_like(x, dtype=np.float32) for x in function.points]
+        with np.errstate(invalid="ignore", over="ignore"):
+            for narrow, x in zip(points, function.points, strict=True):
+                narrow[...] = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
+        wide = function.at([x.astype(np.float64) for x in points])
+        right = wide.gradients(weights)
+        if required:
+            found = function.at(points).gradients(weights)
+        else:  # nobody gave it float32 arrays: it may refuse them, or its values may be others in float64
+            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+                values = wide.evaluate()
+                try:
+                    outputs = function.at(points).call()
+                    if not np.allclose(function.vector(outputs), values, rtol=1e-2, atol=1e-2 * size_of(values)):
+                        return
+                    found = function.pull(outputs, function.split(weights))
+                except Exception:
+                    return
         with np.errstate(invalid="ignore"):
             differences.append([a - b for a, b in zip(found, right, strict=True)])
     for i, g in enumerate(right):
@@ -323,7 +326,7 @@ def check_float32(function: CheckedFunction, weights: Array, rng: Rng, *, requir
             allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * (off.max(axis=0) - off.min(axis=0))
             wrong = np.isfinite(g) & ~(abs(off[-1]) <= allowed) & (abs(g) < np.finfo(np.float32).max / 1e3)
         if wrong.any():
-            place = worst(off[-1], np.zeros(()), wrong)
+            place = worst_of(off[-1], np.zeros(()), wrong)
             value, by = g.reshape(-1)[place], off[-1].reshape(-1)[place]
             raise GradcheckError(
                 f"wrong gradient of {function.input_name(i)} in float32, where it is right in float64: for a random "
@@ -332,24 +335,3 @@ def check_float32(function: CheckedFunction, weights: Array, rng: Rng, *, requir
                 f"differ by more than {allowed.reshape(-1)[place]:.1g}; likely cause: another path for float32, a "
                 "detour through float16, or numbers that overflow, vanish or cancel in it"
             )
-
-
-def _narrow_gradients(function: CheckedFunction, weights: Array, points: Arrays, wide: Arrays) -> Arrays | None:
-    """The gradients at float32 points; None if the function refuses them, or its values are others in float64."""
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-        values = function.evaluate(wide)
-        try:
-            outputs = function.call(points)
-            if np.allclose(function.vector(outputs), values, rtol=1e-2, atol=1e-2 * size_of(values)):
-                return function.pull(outputs, function.split(weights))
-        except Exception:  # nobody gave it float32 arrays
-            pass
-    return None
-
-
-def _rounded(x: Array, rng: Rng, k: int) -> Array:
-    """x in float32, in the same layout, moved by a few roundings for k > 0."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        narrow = np.empty_like(x, dtype=np.float32)
-        narrow[...] = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
-    return narrow
