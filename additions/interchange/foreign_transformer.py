@@ -16,9 +16,8 @@ from autograd import Tensor
 from autograd.backend import backend_of
 from minitf.config import TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
-from minitf.fast.accelerate import REPLACEMENTS
+from minitf.fast.accelerate import REPLACEMENTS, FastTransformer
 from minitf.fast.array_layers import PARTS, ArrayTransformer, OfArrays
-from minitf.fast.fused_layers import FastTransformer
 from minitf.model.layers import LayerNorm
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import Positions, Reduction, Transformer, padding_mask, sinusoids

@@ -187,7 +187,7 @@ class InferenceTransformer(TransformerDecoder):
         """The search of this model as one compiled function; None for models that it does not compute."""
         if self.parts is None or self.kernels is not cpu_kernels() or self.kernels.kernels != "numba":
             return None
-        from minitf.fast.compiled import search_of
+        from minitf.fast.search_weights import search_of
 
         return search_of(self)
 

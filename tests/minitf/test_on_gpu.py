@@ -19,8 +19,7 @@ from minitf.data.batches import Batch
 from minitf.decoding.greedy import greedy_search, score_targets
 from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
-from minitf.fast.accelerate import accelerate, accelerate_adam
-from minitf.fast.fused_layers import linear_heads
+from minitf.fast.accelerate import accelerate, accelerate_adam, linear_heads
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.transformer import Transformer
 from minitf.system.process import set_up_device

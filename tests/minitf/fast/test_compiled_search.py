@@ -14,7 +14,7 @@ from minitf.decoding.lines import run_batches
 from minitf.decoding.search import BeamSearchConfig, TransformerDecoder, beam_search
 from minitf.errors import UserError
 from minitf.fast import inference as fast_decoder
-from minitf.fast.compiled import search_weights
+from minitf.fast import search_weights
 from minitf.fast.inference import InferenceTransformer
 from tests.helpers.small_model import SMALL, model_with, sources
 

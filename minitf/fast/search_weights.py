@@ -14,15 +14,14 @@ from autograd.backend import CPU
 from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import PAD
 from minitf.decoding.search import NEVER, BeamSearchConfig, Hypothesis, length_penalty, max_lengths
-from minitf.fast.compiled import compiled_layers as layers_
-from minitf.fast.compiled import compiled_search
+from minitf.fast import compiled_search as compiled
 from minitf.model.layers import LayerNorm
 from minitf.model.transformer import Residual
 
 Array = Any
 f4 = np.float32
 
-ACTIVATIONS = {ag.relu: layers_.RELU, ag.silu: layers_.SILU}
+ACTIVATIONS = {ag.relu: compiled.RELU, ag.silu: compiled.SILU}
 FIRST_POSITIONS = 16
 """Output tokens for whose keys and values there is room at first; the room doubles when it is full."""
 MOST_WEIGHTS = 64_000_000
@@ -73,13 +72,13 @@ class CompiledSearch:
         lengths = np.count_nonzero(source != PAD, axis=1)
         ends = np.cumsum(lengths)
         tokens = np.zeros((ends[-1], 8), np.int64)
-        tokens[:, layers_.TOKEN], tokens[:, layers_.POSITION] = source[source != PAD], np.nonzero(source != PAD)[1]
-        tokens[:, layers_.OWN + 1], tokens[:, layers_.OWN + 2] = (
+        tokens[:, compiled.TOKEN], tokens[:, compiled.POSITION] = source[source != PAD], np.nonzero(source != PAD)[1]
+        tokens[:, compiled.OWN + 1], tokens[:, compiled.OWN + 2] = (
             np.repeat(ends - lengths, lengths),
             ends.repeat(lengths),
         )
         where = self.weights[0]
-        own = np.empty((1, len(tokens), where[layers_.ENCODER, layers_.INWARD, 0, layers_.OUT]), f4)
+        own = np.empty((1, len(tokens), where[compiled.ENCODER, compiled.INWARD, 0, compiled.OUT]), f4)
         embeddings = self._embedding("source", source.shape[1]), self._embedding("target", longest)
         hypotheses = np.zeros((2, 2, rows, longest + 1), np.int64), np.zeros((2, rows)), np.zeros((rows, 8), np.int64)
         count, n, depth = config.candidates, config.n_best, self.settings[4][1]
@@ -88,29 +87,29 @@ class CompiledSearch:
         found: Any = np.zeros(b, np.int64), np.empty((b, n, longest), np.int64), np.empty((b, n), np.int64)
         found = *found, np.empty((b, n, 2))
         finished, progress, sentences = np.zeros(b, bool), np.array([0, 0, b, 0]), np.arange(b)
-        width = where[layers_.DECODER, :, 0, layers_.OUT]
-        sources = np.empty((depth, len(tokens), width[layers_.MEMORY]), f4)
-        nodes = np.empty((depth, FIRST_POSITIONS * rows, width[layers_.INWARD]), f4)
+        width = where[compiled.DECODER, :, 0, compiled.OUT]
+        sources = np.empty((depth, len(tokens), width[compiled.MEMORY]), f4)
+        nodes = np.empty((depth, FIRST_POSITIONS * rows, width[compiled.INWARD]), f4)
         work = self._work(max(len(tokens), rows), max(longest, len(tokens)) + 1, rows)
         while True:
-            status = compiled_search.search(
+            status = compiled.search(
                 (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
                 np.stack([limits, ends - lengths, ends], axis=1).astype(np.int64),
                 _penalties(config.alpha, config.beta, longest), barred, progress, sentences,
                 hypotheses, sources, nodes, work, of_rows, (np.empty((2, count), np.int64), np.empty(count)), found,
                 finished,
             )  # fmt: skip
-            if status != compiled_search.FULL:
-                return _hypotheses(finished, *found) if status == compiled_search.DONE else None
+            if status != compiled.FULL:
+                return _hypotheses(finished, *found) if status == compiled.DONE else None
             nodes = np.concatenate([nodes, np.empty_like(nodes)], axis=1)
 
     def _work(self, rows: int, places: int, rows_of_logits: int) -> tuple[Array, ...]:
         """Return the arrays that the layers work in, and one for logits."""
-        out = self.weights[0][layers_.DECODER, :, 0, layers_.OUT]
+        out = self.weights[0][compiled.DECODER, :, 0, compiled.OUT]
         width, heads = _padded(self.model.config.d_model), _padded(self.shape[0] * self.shape[2])
-        arrays = [np.empty((rows, n), f4) for n in (width, width, width, out[layers_.UP], heads, out[layers_.QUERY])]
-        ones = np.ones((1, max(width, layers_.PART)), f4)
-        return *arrays, np.empty(places, f4), ones, np.empty((rows_of_logits, out[layers_.LOGITS]), f4)
+        arrays = [np.empty((rows, n), f4) for n in (width, width, width, out[compiled.UP], heads, out[compiled.QUERY])]
+        ones = np.ones((1, max(width, compiled.PART)), f4)
+        return *arrays, np.empty(places, f4), ones, np.empty((rows_of_logits, out[compiled.LOGITS]), f4)
 
     def _embedding(self, side: str, length: int) -> tuple[Any, Array, Any]:
         """Return the embeddings of the source or the target, encodings of positions, and the factor on embeddings."""
@@ -137,18 +136,18 @@ def _pieces(parts: Any) -> Iterator[Piece]:
         for i, layer in enumerate(module.layers):
             own, feed_forward = layer.self_attention, layer.feed_forward
             found = {
-                layers_.INWARD: own.inward, layers_.OUTWARD: own.output.product, layers_.UP: feed_forward.up.product,
-                layers_.DOWN: feed_forward.down.product,
+                compiled.INWARD: own.inward, compiled.OUTWARD: own.output.product, compiled.UP: feed_forward.up.product,
+                compiled.DOWN: feed_forward.down.product,
             }  # fmt: skip
-            if stack == layers_.DECODER:
+            if stack == compiled.DECODER:
                 cross = layer.cross_attention
-                found |= {layers_.QUERY: cross.query.product, layers_.CROSS: cross.output.product}
-                found |= {layers_.MEMORY: cross.inward}
-            found[layers_.NORMS] = [each.norm for each in vars(layer).values() if isinstance(each, Residual)]
+                found |= {compiled.QUERY: cross.query.product, compiled.CROSS: cross.output.product}
+                found |= {compiled.MEMORY: cross.inward}
+            found[compiled.NORMS] = [each.norm for each in vars(layer).values() if isinstance(each, Residual)]
             yield from (((stack, kind, i), piece) for kind, piece in found.items())
         if hasattr(module, "norm"):
-            yield (stack, layers_.LAST, 0), [module.norm]
-    yield (layers_.DECODER, layers_.LOGITS, 0), parts.output
+            yield (stack, compiled.LAST, 0), [module.norm]
+    yield (compiled.DECODER, compiled.LOGITS, 0), parts.output
 
 
 def laid_out(pieces: list[Piece]) -> tuple[Array, ...]:
@@ -160,18 +159,18 @@ def laid_out(pieces: list[Piece]) -> tuple[Array, ...]:
     arrays: list[tuple[tuple[int, ...], Array, Any]] = []
     for at, piece in pieces:
         if isinstance(piece, list):
-            arrays.append(((*at, layers_.WEIGHTS), np.concatenate([_norm(norm) for norm in piece]), None))
+            arrays.append(((*at, compiled.WEIGHTS), np.concatenate([_norm(norm) for norm in piece]), None))
             continue
         packed = piece.packed
         n_in, out = piece.w.shape if packed is None else packed.shape[::-1]
         bias = np.zeros(_padded(out), f4)
         bias[:out] = 0 if piece.bias is None and packed is None else piece.bias if packed is None else packed.bias[:out]
-        places[at][layers_.INPUTS], places[at][layers_.OUT] = n_in, len(bias)
-        arrays.append(((*at, layers_.BIAS), bias, None))
+        places[at][compiled.INPUTS], places[at][compiled.OUT] = n_in, len(bias)
+        arrays.append(((*at, compiled.BIAS), bias, None))
         if packed is not None:
-            arrays.append(((*at, layers_.START), packed.start, None))
-            arrays.append(((*at, layers_.FACTORS), packed.factors, None))
-        arrays.append(((*at, layers_.WEIGHTS), piece.w if packed is None else packed.words, packed))
+            arrays.append(((*at, compiled.START), packed.start, None))
+            arrays.append(((*at, compiled.FACTORS), packed.factors, None))
+        arrays.append(((*at, compiled.WEIGHTS), piece.w if packed is None else packed.words, packed))
     sizes = [a.size if a.ndim == 1 or packed is not None else _padded(a.shape[1]) * len(a) for _, a, packed in arrays]
     begins = np.cumsum([0, *(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)])
     words = np.zeros(begins[-1], np.int32)
