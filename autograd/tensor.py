@@ -342,7 +342,7 @@ class GradientSums:
             if edge is None or (self.targets is not None and not self.awaits(edge)):
                 continue
             g, key = gradients[i], id(edge) if type(edge) is not tuple else key_of(edge)
-            if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `LaterProduct` in autograd/fast/ops.py
+            if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `Later` in autograd/fast/ops.py
                 g = g.add_to(sums[key]) if self.owns(key) else g.dense()
             if g is None:
                 pass

@@ -5,9 +5,14 @@ Nothing in `autograd` outside this package needs it: `install` enters the implem
 
 from autograd import backend
 from autograd.engine import implementations
-from autograd.fast import int8, numpy_layers, numpy_products, numpy_search, ops  # noqa: F401 (they fill the table)
-from autograd.fast.choices import make_gpu_backend, set_kernels, set_precision
-from autograd.fast.memory import keep_freed_memory, return_freed_memory
+from autograd.fast import int8, numpy_layers, numpy_logits, numpy_products, ops  # noqa: F401 (they fill the table)
+from autograd.fast.choices import (
+    keep_freed_memory,
+    make_gpu_backend,
+    return_freed_memory,
+    set_kernels,
+    set_precision,
+)
 from autograd.fast.recomputed import recompute_large_outputs
 from autograd.fast.table import cpu_kernels, kernels_of, kernels_on
 from autograd.fast.threads import available_cores, in_one_thread, set_threads, thread_count

@@ -6,7 +6,7 @@ compiler does better than a BLAS.  Results differ from NumPy's by rounding, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from autograd.fast import numpy_layers
 from autograd.fast.numpy_products import FEW_INPUTS, FEW_ROWS, SERIAL_PRODUCT
 from autograd.fast.numpy_products import prefers_contiguous as numpy_prefers_contiguous
 from autograd.fast.table import entry
-from autograd.fast.threads import in_order, run_blocks, spread, thread_count
+from autograd.fast.threads import run_blocks, spread, thread_count
 
 Array = Any
 f4, F4, BOOL = np.float32, np.dtype(np.float32), np.dtype(bool)
 
-NO_BIAS = np.empty(0, f4)
+NO_BIAS, NO_MASK = np.empty(0, f4), np.empty((0, 0), bool)
 INFINITY = np.int32(0x7F800000)  # its bits in float32
 
 # ---- Guards ----
@@ -62,28 +62,9 @@ def add_bias_(y: Array, bias: Array, relu: bool) -> None:
     kernels.add_bias_(y, bias, relu)
 
 
-@entry("numba", lambda g_y, y: plain(g_y, y) and y.shape == g_y.shape)
-def relu_backward_sum(g_y: Array, y: Array) -> tuple[Array, Array]:
-    g_x, bits = np.empty(y.shape, f4), y.view(np.int32)
-
-    def work(s: slice, total: Array) -> None:
-        kernels.relu_backward_sum(g_y[s], bits[s], INFINITY, g_x[s], total)
-
-    return g_x, _sums_of_blocks(work, g_x, 1)[0]
-
-
-def _sums_of_blocks(work: Callable[..., None], rows: Array, count: int) -> list[Array]:
-    """Call `work` with each block of rows and `count` arrays [D] for its sums; return the sums of all blocks."""
-    sums: list[dict[int, Array]] = [{} for _ in range(count)]  # of each block, by its first row
-
-    def block(s: slice) -> None:
-        own = [np.empty(rows.shape[1], f4) for _ in range(count)]
-        work(s, *own)
-        for each, of_block in zip(sums, own, strict=True):
-            each[s.start] = of_block
-
-    spread(block, len(rows), rows.shape[1] * rows.itemsize)
-    return [in_order(each) for each in sums]
+@entry("numba", lambda g_y, y, g_x, g_bias: plain(g_y, y) and y.shape == g_y.shape)
+def relu_backward_block(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
+    kernels.relu_backward_sum(g_y, y.view(np.int32), INFINITY, g_x, g_bias)
 
 
 @entry("numba")
@@ -140,39 +121,15 @@ def linear_of_few(x: Array, w: Array, bias: Array | None, relu: bool = False, dt
 
 
 @entry("numba", contiguous)
-def dropout_add_layer_norm(
-    x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float
-) -> tuple[Array, Array, Array]:
-    y, normalised, inverse_std = np.empty(x.shape, f4), np.empty(x.shape, f4), np.empty((len(x), 1), f4)
-
-    def work(s: slice) -> None:
-        norm = weight, bias, f4(eps), y[s], normalised[s], inverse_std[s]
-        if residual is None:
-            kernels.layer_norm(x[s], *norm)
-        elif keep is None:
-            kernels.add_layer_norm(x[s], residual[s], *norm)
-        else:
-            kernels.dropout_add_layer_norm(x[s], residual[s], keep[s], f4(scale), *norm)
-
-    spread(work, len(x), x.shape[1] * x.itemsize)
-    return y, normalised, inverse_std
+def layer_norm_block(
+    x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float, *results: Array
+) -> None:
+    given = x[:0] if residual is None else residual, NO_MASK if keep is None else keep
+    kernels.layer_norm(x, *given, f4(scale), weight, bias, f4(eps), *results)
 
 
-@entry("numba", contiguous)
-def scale_and_shift(normalised: Array, weight: Array, bias: Array) -> Array:
-    y = np.empty(normalised.shape, f4)
-    spread(lambda s: kernels.scale_and_shift(normalised[s], weight, bias, y[s]), len(y), y.shape[1] * y.itemsize)
-    return y
-
-
-@entry("numba", contiguous)
-def layer_norm_backward(g_y: Array, normalised: Array, inverse_std: Array, weight: Array) -> tuple[Array, Array, Array]:
-    g_x = np.empty(g_y.shape, f4)
-
-    def work(s: slice, *sums: Array) -> None:
-        kernels.layer_norm_backward(g_y[s], normalised[s], inverse_std[s], weight, g_x[s], *sums)
-
-    return g_x, *_sums_of_blocks(work, g_y, 2)
+entry("numba", contiguous, "scale_and_shift_block")(kernels.scale_and_shift)
+entry("numba", contiguous, "layer_norm_backward_block")(kernels.layer_norm_backward)
 
 
 # ---- Embedding ----
@@ -196,13 +153,8 @@ def embedding_backward(g_y: Array, indices: Array, rows: int, scale: float = 1.0
 
 
 @entry("numba", lambda scores, mask, scale: plain(scores))
-def softmax_of_blocks(scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
-    allowed, masked = _mask_of(mask, scores.shape), mask is not None
-
-    def work(some: slice) -> None:
-        kernels.softmax_(scores[some], allowed if len(allowed) == 1 else allowed[some], masked, f4(scale))
-
-    return work
+def softmax_(scores: Array, mask: Array | None, scale: float) -> None:
+    kernels.softmax_(scores, _mask_of(mask, scores.shape), mask is not None, f4(scale))
 
 
 def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:
@@ -212,18 +164,13 @@ def _mask_of(mask: Array | None, shape: tuple[int, ...]) -> Array:
     """
     if mask is None:
         return np.ones((1, 1, 1, shape[3]), bool)
+    np.broadcast_to(mask, shape)
     mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
-    if not all(n in (1, of_scores) for n, of_scores in zip(mask.shape, shape, strict=True)):
-        raise ValueError(f"a mask of shape {mask.shape} does not broadcast to {shape}")
-    return np.ascontiguousarray(
-        mask if mask.shape[3] == shape[3] else np.broadcast_to(mask, (*mask.shape[:3], shape[3]))
-    )
+    return np.ascontiguousarray(np.broadcast_to(mask, (*mask.shape[:3], shape[3])))
 
 
 @entry("numba", contiguous)
-def weights_to_scores_(g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
-    if keep is not None:
-        g *= np.multiply(keep, f4(keep_scale))
+def weights_to_scores_(g: Array, p: Array, scale: float) -> None:
     g_rows, rows = (a.reshape(-1, a.shape[-1]) for a in (g, p))
     kernels.softmax_backward_(g_rows, rows, f4(scale))
 
@@ -231,21 +178,14 @@ def weights_to_scores_(g: Array, p: Array, keep: Array | None, keep_scale: float
 # ---- Cross-entropy and search ----
 
 
-def _of_loss(logits: Array, targets: Array, label_smoothing: float) -> bool:
+def _of_loss(logits: Array, targets: Array, *_: Any) -> bool:
     """Contiguous float32, and targets inside."""
     return plain(logits) and len(targets) == len(logits) and within(targets, logits.shape[1])
 
 
 @entry("numba", _of_loss)
-def cross_entropy_(logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-    loss, nll = np.empty(len(logits), f4), np.empty(len(logits), f4)
-    targets = np.ascontiguousarray(targets, np.intp)
-
-    def work(s: slice) -> None:
-        kernels.cross_entropy_(logits[s], targets[s], float(label_smoothing), loss[s], nll[s])
-
-    spread(work, len(logits), logits[0].nbytes)
-    return loss, nll
+def cross_entropy_block(logits: Array, targets: Array, label_smoothing: float, loss: Array, nll: Array) -> None:
+    kernels.cross_entropy_(logits, np.ascontiguousarray(targets, np.intp), float(label_smoothing), loss, nll)
 
 
 def _of_search(logits: Array, barred: Array, count: int) -> bool:

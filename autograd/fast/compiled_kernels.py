@@ -188,32 +188,23 @@ def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, norm
 
 
 @compiled
-def layer_norm(x: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array, inverse_std: Array) -> None:
-    """Shapes: x, y, x̂ [N, D], weight, bias [D], 1/σ [N, 1]"""
-    for i in range(x.shape[0]):
-        inverse_std[i, 0] = normalise(x[i], weight, bias, eps, y[i], normalised[i])
-
-
-@compiled
-def add_layer_norm(
-    x: Array, residual: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array, inverse_std: Array
-) -> None:
-    """Shapes: as `layer_norm`, residual [N, D]"""
-    for i in range(x.shape[0]):
-        for d in range(x.shape[1]):
-            y[i, d] = x[i, d] + residual[i, d]
-        inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
-
-
-@compiled
-def dropout_add_layer_norm(
+def layer_norm(
     x: Array, residual: Array, keep: Array, scale: Any, weight: Array, bias: Array, eps: Any, y: Array,
     normalised: Array, inverse_std: Array,
 ) -> None:  # fmt: skip
-    """Shapes: as `add_layer_norm`, keep bool [N, D]"""
+    """Layer norm of residual + dropout(x), or without a residual, of x.
+
+    Shapes: x, y, x̂ [N, D], residual [N, D] or [0, D], keep bool [N, D] or [0, D], weight, bias [D], 1/σ [N, 1]
+    """
     for i in range(x.shape[0]):
-        for d in range(x.shape[1]):
-            y[i, d] = x[i, d] * (scale * f4(keep[i, d])) + residual[i, d]
+        if keep.size:
+            for d in range(x.shape[1]):
+                y[i, d] = x[i, d] * (scale * f4(keep[i, d])) + residual[i, d]
+        elif residual.size:
+            for d in range(x.shape[1]):
+                y[i, d] = x[i, d] + residual[i, d]
+        else:
+            y[i] = x[i]
         inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
 
 

@@ -67,13 +67,14 @@ def _settings() -> tuple[Any, ...]:
     return tuple(getattr(config, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK"))
 
 
-def _cache_of(function: Callable[..., Any]) -> OnDisk | None:
-    """Return the cache for the compiled code of a function; None, with a warning, if there is no place for it."""
+def _kept_on_disk(function: Callable[..., Any], **settings: Any) -> Any:
+    """Compile a function, as `njit(cache=True)` does; warn if there is no place for its code."""
+    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **settings)(function)
     try:
-        return OnDisk(function)
+        dispatcher._cache = OnDisk(function)
     except RuntimeError:
         _warn(f"there is no directory to write to for {Path(function.__code__.co_filename).parent}")
-        return None
+    return dispatcher
 
 
 @functools.cache  # one warning, not one for each kernel
@@ -92,12 +93,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     that the process has compiled or loaded, which differ in the last bit: the same training would go on differently
     with an empty directory of compiled code and with a full one.
     """
-    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, inline="always", fastmath=FAST_MATH)(
-        function
-    )
-    if (cache := _cache_of(function)) is not None:
-        dispatcher._cache = cache  # as `njit(cache=True)` does
-    return dispatcher
+    return _kept_on_disk(function, inline="always", fastmath=FAST_MATH)
 
 
 def compiled_exactly(function: Callable[..., Any]) -> Any:
@@ -105,10 +101,7 @@ def compiled_exactly(function: Callable[..., Any]) -> Any:
 
     So a call of it gives the same bits, whichever copy is called, and may stay a call.
     """
-    dispatcher = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    if (cache := _cache_of(function)) is not None:
-        dispatcher._cache = cache
-    return dispatcher
+    return _kept_on_disk(function)
 
 
 def compiled_inside(function: Callable[..., Any]) -> Any:

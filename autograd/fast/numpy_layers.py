@@ -6,7 +6,7 @@ inside a call, so blocks run on all cores.
 
 Kernels take 2-D arrays (rows × columns) where the op treats every row alike; the ops reshape.  All floating-point
 arrays of a call have one dtype, float32 or float64.  A kernel whose name ends in an underscore overwrites its first
-argument.
+argument; one that ends in `_block` writes its last ones, for a block of rows, and may be compiled (compiled.py).
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ import numpy as np
 
 from autograd import random
 from autograd.fast.table import cpu, entry
-from autograd.fast.threads import BLOCK_BYTES, SERIAL_BYTES, blocks_of, in_order, over_elements, run_blocks, spread
+from autograd.fast.threads import BLOCK_BYTES, SERIAL_BYTES, blocks_of, in_order, run_blocks, spread
 
 Array = Any
 Places = Sequence[Any]  # for each of several arrays, memory or None
 
 NO_PLACES: Places = (None, None, None)
 BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
-
-LOGITS_BYTES = 128 << 20  # that `linear_cross_entropy` holds in memory; half of it where memory is scarce
 
 # ---- Dropout ----
 
@@ -49,15 +47,16 @@ def draw(mask: random.Mask, shape: tuple[int, ...]) -> Array:
 def dropout(x: Array, keep: Array, scale: float) -> Array:
     """x · scale where `keep`, else 0.  Shapes: x [...], keep bool [...] -> [...]"""
     y = np.empty(x.shape, x.dtype)
+    flat = x, keep, y
+    if x.flags.c_contiguous and keep.flags.c_contiguous:
+        flat = x.reshape(-1), keep.reshape(-1), y.reshape(-1)
 
-    def work(x: Array, keep: Array, y: Array) -> None:
+    def work(s: slice) -> None:
+        x, keep, y = (a[s] for a in flat)
         np.multiply(keep, x.dtype.type(scale), out=y)
         y *= x
 
-    if x.flags.c_contiguous and keep.flags.c_contiguous:
-        over_elements(work, x, keep, y)
-    else:
-        work(x, keep, y)
+    spread(work, len(flat[0]), x.nbytes // max(1, len(flat[0])))
     return y
 
 
@@ -68,36 +67,45 @@ def dropout(x: Array, keep: Array, scale: float) -> Array:
 def relu_backward_sum(g_y: Array, y: Array) -> tuple[Array, Array]:
     """g_y where y > 0, else 0, and the sum of its rows.  Shapes: g_y [N, D], y [N, D] -> [N, D], [D]"""
     g_x = np.empty(y.shape, g_y.dtype)
-    sums: dict[int, Array] = {}  # of each block, by its first row
+    (g_bias,) = _sums_of_blocks(lambda s, total: cpu.relu_backward_block(g_y[s], y[s], g_x[s], total), g_x, 1)
+    return g_x, g_bias
 
-    def work(s: slice) -> None:
-        bits = g_x[s].view(BITS[g_y.dtype])  # NumPy's `where` takes 1.3 to 4 ns an element, this 0.2 to 0.5
-        np.negative(y[s] > 0, out=bits, dtype=bits.dtype, casting="unsafe")
-        bits &= np.ascontiguousarray(g_y[s]).view(bits.dtype)
-        sums[s.start] = _sum_rows(g_x[s])
 
-    spread(work, len(y), y.shape[1] * y.itemsize)
-    return g_x, in_order(sums)
+@entry("numpy")
+def relu_backward_block(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
+    """A block of `relu_backward_sum`."""
+    bits = g_x.view(BITS[g_y.dtype])  # NumPy's `where` takes 1.3 to 4 ns an element, this 0.2 to 0.5
+    np.negative(y > 0, out=bits, dtype=bits.dtype, casting="unsafe")
+    bits &= np.ascontiguousarray(g_y).view(bits.dtype)
+    _sum_rows(g_x, g_bias)
 
 
 @entry("numpy")
 def sum_rows(x: Array) -> Array:
     """Σ over the rows.  Shapes: x [N, D] -> [D]"""
-    partial: dict[int, Array] = {}
+    return _sums_of_blocks(lambda s, total: _sum_rows(x[s], total), x, 1)[0]
 
-    def work(s: slice) -> None:
-        partial[s.start] = _sum_rows(x[s])
 
-    spread(work, len(x), x.shape[1] * x.itemsize)
-    return in_order(partial)
+def _sums_of_blocks(work: Callable[..., None], rows: Array, count: int) -> list[Array]:
+    """Call `work` with each block of rows and `count` arrays [D] for its sums; return the sums of all blocks."""
+    sums: list[dict[int, Array]] = [{} for _ in range(count)]  # of each block, by its first row
+
+    def block(s: slice) -> None:
+        own = [np.empty(rows.shape[1], rows.dtype) for _ in range(count)]
+        work(s, *own)
+        for each, of_block in zip(sums, own, strict=True):
+            each[s.start] = of_block
+
+    spread(block, len(rows), rows.shape[1] * rows.itemsize)
+    return [in_order(each) for each in sums]
 
 
 # NumPy sums along an axis at 0.1 to 0.4 ns an element; a BLAS product with a vector of ones takes 0.07 ns.
 
 
-def _sum_rows(x: Array) -> Array:
-    """Shapes: x [N, D] -> [D]"""
-    return np.ones(len(x), x.dtype) @ x
+def _sum_rows(x: Array, total: Array) -> None:
+    """Shapes: x [N, D], total [D] (written)"""
+    np.matmul(np.ones(len(x), x.dtype), x, out=total)
 
 
 def _row_means(x: Array) -> Array:
@@ -133,73 +141,83 @@ def dropout_add_layer_norm(
     y, normalised, inverse_std = np.empty(x.shape, x.dtype), np.empty(x.shape, x.dtype), np.empty((len(x), 1), x.dtype)
 
     def work(s: slice) -> None:
-        total, n = y[s], normalised[s]  # the memory of the result is also that of the sum
-        if residual is None:
-            total = x[s]
-        elif keep is None:
-            np.add(x[s], residual[s], out=total)
-        else:
-            np.multiply(keep[s], x.dtype.type(scale), out=total)
-            total *= x[s]
-            total += residual[s]
-        np.subtract(total, _row_means(total), out=n)
-        variance = np.einsum("nd,nd->n", n, n)[:, None] / x.shape[1]
-        if not np.isfinite(variance).all():  # squares of numbers from 1e19 on are beyond float32
-            variance = np.square(n, dtype=np.float64).mean(axis=1, keepdims=True)
-        np.sqrt(variance + eps, out=inverse_std[s])
-        np.reciprocal(inverse_std[s], out=inverse_std[s])
-        n *= inverse_std[s]
-        np.multiply(n, weight, out=y[s])
-        y[s] += bias
+        parts = [None if a is None else a[s] for a in (x, residual, keep)]
+        cpu.layer_norm_block(*parts, scale, weight, bias, eps, y[s], normalised[s], inverse_std[s])
 
     spread(work, len(x), x.shape[1] * x.itemsize)
     return y, normalised, inverse_std
 
 
 @entry("numpy")
+def layer_norm_block(
+    x: Array, residual: Array | None, keep: Any, scale: float, weight: Array, bias: Array, eps: float, y: Array,
+    normalised: Array, inverse_std: Array,
+) -> None:  # fmt: skip
+    """A block of `dropout_add_layer_norm`."""
+    total = y  # the memory of the result is also that of the sum
+    if residual is None:
+        total = x
+    elif keep is None:
+        np.add(x, residual, out=total)
+    else:
+        np.multiply(keep, x.dtype.type(scale), out=total)
+        total *= x
+        total += residual
+    np.subtract(total, _row_means(total), out=normalised)
+    variance = np.einsum("nd,nd->n", normalised, normalised)[:, None] / x.shape[1]
+    if not np.isfinite(variance).all():  # squares of numbers from 1e19 on are beyond float32
+        variance = np.square(normalised, dtype=np.float64).mean(axis=1, keepdims=True)
+    np.sqrt(variance + eps, out=inverse_std)
+    np.reciprocal(inverse_std, out=inverse_std)
+    normalised *= inverse_std
+    scale_and_shift_block(normalised, weight, bias, y)
+
+
+@entry("numpy")
 def scale_and_shift(normalised: Array, weight: Array, bias: Array) -> Array:
     """Return the y of a layer norm from its x̂.  Shapes: x̂ [N, D], weight [D], bias [D] -> [N, D]"""
     y = np.empty(normalised.shape, normalised.dtype)
-
-    def work(s: slice) -> None:
-        np.multiply(normalised[s], weight, out=y[s])
-        y[s] += bias
-
-    spread(work, len(y), y.shape[1] * y.itemsize)
+    spread(lambda s: cpu.scale_and_shift_block(normalised[s], weight, bias, y[s]), len(y), y.shape[1] * y.itemsize)
     return y
 
 
 @entry("numpy")
-def layer_norm_backward(g_y: Array, normalised: Array, inverse_std: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Shapes: g_y [N, D], x̂ [N, D], 1/σ [N, 1], weight [D] -> g_x [N, D], g_weight [D], g_bias [D]
-
-    Derived in docs/fused-ops.md.
-    """
-    g_x, width = np.empty(g_y.shape, g_y.dtype), g_y.shape[1]
-    g_weights: dict[int, Array] = {}  # of each block, by its first row
-    g_biases: dict[int, Array] = {}
-
-    def work(s: slice) -> None:
-        g, x_hat, out = g_y[s], normalised[s], g_x[s]
-        along = g * x_hat
-        g_weights[s.start], g_biases[s.start] = _sum_rows(along), _sum_rows(g)
-        along_x = _weighted_sums(along, weight) / width
-        np.multiply(g, weight, out=out)
-        out -= _row_means(out)
-        out -= np.multiply(x_hat, along_x, out=along)
-        out *= inverse_std[s]
-
-    spread(work, len(g_y), width * g_y.itemsize)
-    return g_x, in_order(g_weights), in_order(g_biases)
+def scale_and_shift_block(normalised: Array, weight: Array, bias: Array, y: Array) -> None:
+    """A block of `scale_and_shift`."""
+    np.multiply(normalised, weight, out=y)
+    y += bias
 
 
 @entry("numpy")
 def dropout_add_layer_norm_backward(
     g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Shapes: as layer_norm_backward -> g_x [N, D], g_residual [N, D], g_weight [D], g_bias [D]"""
-    g_sum, g_weight, g_bias = cpu.layer_norm_backward(g_y, normalised, inverse_std, weight)
+    """Shapes: g_y [N, D], x̂ [N, D], 1/σ [N, 1], weight [D] -> g_x [N, D], g_residual [N, D], g_weight [D], g_bias [D]
+
+    Derived in docs/fused-ops.md.
+    """
+    g_sum = np.empty(g_y.shape, g_y.dtype)
+
+    def work(s: slice, *sums: Array) -> None:
+        cpu.layer_norm_backward_block(g_y[s], normalised[s], inverse_std[s], weight, g_sum[s], *sums)
+
+    g_weight, g_bias = _sums_of_blocks(work, g_y, 2)
     return g_sum if keep is None else cpu.dropout(g_sum, keep, scale), g_sum, g_weight, g_bias
+
+
+@entry("numpy")
+def layer_norm_backward_block(
+    g_y: Array, normalised: Array, inverse_std: Array, weight: Array, g_sum: Array, g_weight: Array, g_bias: Array
+) -> None:
+    """A block of `dropout_add_layer_norm_backward`, before dropout."""
+    along = g_y * normalised
+    _sum_rows(along, g_weight)
+    _sum_rows(g_y, g_bias)
+    along_x = _weighted_sums(along, weight) / g_y.shape[1]
+    np.multiply(g_y, weight, out=g_sum)
+    g_sum -= _row_means(g_sum)
+    g_sum -= np.multiply(normalised, along_x, out=along)
+    g_sum *= inverse_std
 
 
 # ---- Embedding ----
@@ -253,37 +271,39 @@ def embedding_backward(g_y: Array, indices: Array, rows: int, scale: float = 1.0
 
 @entry("numpy")
 def attention(
-    q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    keep: Any,
+    keep_scale: float,
+    scale: float,
+    known: Array | None = None,
 ) -> tuple[Array, tuple[Any, ...]]:
     """y = dropout(p) v with p = softmax(scale · q kᵀ + mask); for y in memory, see `heads_last_empty`.
+
+    known: p, where it is
 
     Shapes: q [B, H, T, K], k [B, H, S, K], v [B, H, S, M], mask and keep bool broadcastable to [B, H, T, S] or None
             -> y [B, H, T, M], and a tuple for the backward pass: here (p [B, H, T, S],)
     """
     (b, h, t, _), s, m = q.shape, k.shape[2], v.shape[3]
-    p, y = np.empty((b, h, t, s), q.dtype), heads_last_empty(np, (b, h, t, m), q.dtype)
-    softmax_ = cpu.softmax_of_blocks(p, mask, scale)
+    p, y = np.empty((b, h, t, s), q.dtype) if known is None else known, heads_last_empty(np, (b, h, t, m), q.dtype)
+    mask = None if mask is None else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
 
     def work(some: slice) -> None:
-        np.matmul(q[some], k[some].swapaxes(-1, -2), out=p[some])
-        softmax_(some)
-        weights = p[some] if keep is None else cpu.dropped_weights(p[some], keep[some], keep_scale)
-        np.matmul(weights, v[some], out=y[some])
+        block = p[some]
+        if known is None:
+            np.matmul(q[some], k[some].swapaxes(-1, -2), out=block)
+            cpu.softmax_(block, mask if mask is None or len(mask) == 1 else mask[some], scale)
+        np.matmul(
+            block if keep is None else block * np.multiply(keep[some], block.dtype.type(keep_scale)),
+            v[some],
+            out=y[some],
+        )
 
     spread(work, b, h * t * s * q.itemsize)
     return y, (p,)
-
-
-@entry("numpy")
-def attention_output(p: Array, v: Array, keep: Any, keep_scale: float) -> Array:
-    """The y of `attention` from p.  Shapes: p [..., T, S], v [..., S, M], keep bool [..., T, S] -> y [..., T, M]"""
-    y = heads_last_empty(np, (*p.shape[:3], v.shape[3]), p.dtype)
-
-    def work(some: slice) -> None:
-        np.matmul(p[some] if keep is None else dropped_weights(p[some], keep[some], keep_scale), v[some], out=y[some])
-
-    spread(work, len(p), p[0].nbytes)
-    return y
 
 
 @entry("numpy")
@@ -301,11 +321,13 @@ def attention_backward(
     g_q, g_k, g_v = gradients_of_heads(np, [a.shape for a in (q, k, v)], p.dtype, places)
 
     def work(some: slice) -> None:
-        block, g, keeps = p[some], g_y[some], None if keep is None else keep[some]
-        dropped = block if keeps is None else cpu.dropped_weights(block, keeps, keep_scale)
-        np.matmul(dropped.swapaxes(-1, -2), g, out=g_v[some])
+        block, g = p[some], g_y[some]
+        factors = None if keep is None else np.multiply(keep[some], p.dtype.type(keep_scale))
+        np.matmul((block if factors is None else block * factors).swapaxes(-1, -2), g, out=g_v[some])
         g_p = np.matmul(g, v[some].swapaxes(-1, -2), out=np.empty(block.shape, p.dtype))
-        cpu.weights_to_scores_(g_p, block, keeps, keep_scale, scale)
+        if factors is not None:
+            g_p *= factors
+        cpu.weights_to_scores_(g_p, block, scale)
         np.matmul(g_p, k[some], out=g_q[some])
         np.matmul(g_p.swapaxes(-1, -2), q[some], out=g_k[some])
 
@@ -314,36 +336,21 @@ def attention_backward(
 
 
 @entry("numpy")
-def softmax_of_blocks(scores: Array, mask: Array | None, scale: float) -> Callable[[slice], None]:
-    """Return a function that turns a block of scores, along the first axis, into softmax(scale · scores + mask)."""
-    bias = None
-    if mask is not None:  # 0 where it is True, else -inf: adding this, in the mask's own shape, costs a tenth of a copy
-        number = scores.dtype.type
-        bias = np.where(mask, number(0), number(-np.inf))
-        bias = bias.reshape((1,) * (scores.ndim - bias.ndim) + bias.shape)
-
-    def work(some: slice) -> None:
-        block = scores[some]
-        if scale != 1:
-            block *= scale
-        _softmax_(block, bias if bias is None or len(bias) == 1 else bias[some])
-
-    return work
-
-
-def _softmax_(scores: Array, bias: Array | None) -> None:
-    """Probabilities along the last axis, 0 where the bias is -inf; rows of -inf alone become 0."""
-    if bias is None:
+def softmax_(scores: Array, mask: Array | None, scale: float) -> None:
+    """softmax(scale · scores) along the last axis where the mask is True, else 0; rows without a True become 0."""
+    if scale != 1:
+        scores *= scale
+    if mask is None:
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         total = scores.sum(axis=-1, keepdims=True)
     else:
-        scores += bias
-        limits = np.finfo(scores.dtype)
+        number, limits = scores.dtype.type, np.finfo(scores.dtype)
+        scores += np.where(mask, number(0), number(-np.inf))  # in the mask's own shape: a tenth of the time of a copy
         top = scores.max(axis=-1, keepdims=True)
         peak = top.max()
         if peak != peak:  # NaN: a masked score was ∞ or NaN, and so is its sum with -∞
-            np.copyto(scores, -np.inf, where=np.isneginf(bias))
+            np.copyto(scores, -np.inf, where=~mask)
             top = scores.max(axis=-1, keepdims=True)
         scores -= np.maximum(top, limits.min, out=top)  # -inf - (-inf) would be NaN
         np.exp(scores, out=scores)
@@ -353,16 +360,8 @@ def _softmax_(scores: Array, bias: Array | None) -> None:
 
 
 @entry("numpy")
-def dropped_weights(block: Array, keep: Array, scale: float) -> Array:
-    """Return a block of attention weights after dropout, by the thread that computes the block."""
-    return block * np.multiply(keep, block.dtype.type(scale))
-
-
-@entry("numpy")
-def weights_to_scores_(g: Array, p: Array, keep: Array | None, keep_scale: float, scale: float) -> None:
+def weights_to_scores_(g: Array, p: Array, scale: float) -> None:
     """Turn the gradient of attention weights into that of q kᵀ, by the thread that computes the block."""
-    if keep is not None:
-        g *= np.multiply(keep, p.dtype.type(keep_scale))
     g -= np.einsum("...s,...s->...", g, p)[..., None]
     g *= p
     g *= scale
@@ -384,81 +383,6 @@ def gradients_of_heads(xp: Any, shapes: Sequence[tuple[int, ...]], dtype: Any, p
         heads_last_empty(xp, shape, dtype) if place is None or place.shape != shape or place.dtype != dtype else place
         for shape, place in zip(shapes, places, strict=True)
     ]
-
-
-# ---- Cross-entropy ----
-
-
-@entry("numpy")
-def linear_cross_entropy(
-    x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
-    wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
-) -> tuple[Array, Array | None, Array | None, Array | None]:  # fmt: skip
-    """The cross-entropy of the logits x Wᵀ + b, and the gradients of x, weight and bias, `rows` rows at a time.
-
-    Rows that are not `counted` have loss 0 and no gradient; the others' gradients are multiplied by `factors`.
-
-    Shapes: x [N, D], weight [V, D], bias [V] or None, targets int [N], counted bool [N], factors [N] or None
-            -> loss and nll [2, N], g_x [N, D], g_weight [V, D], g_bias [V], None where not wanted
-    """
-    size, dtype = len(x), x.dtype
-    losses = np.zeros((2, size), dtype)
-    targets = np.where(counted, targets, 0)  # other rows read column 0
-    g_x = np.empty(x.shape, dtype) if wanted[0] else None
-    g_weight = g_bias = None
-    blocks = -(-size // max(1, rows or LOGITS_BYTES // (len(weight) * dtype.itemsize)))  # of equal size
-    for some in blocks_of(size, rows or -(-size // blocks)):
-        logits = cpu.linear(x[some], weight, bias)
-        losses[:, some] = np.where(counted[some], cpu.cross_entropy_(logits, targets[some], label_smoothing), 0)
-        if any(wanted):
-            logits[~counted[some]] = 0  # now they are gradients
-            if factors is not None:
-                logits *= np.where(counted[some], factors[some], 1)[:, None]
-            if g_x is not None and wanted[1] and not some.start:  # the first block's are the sums' first terms
-                g_x[some], g_weight = cpu.products((logits, weight), (logits.T, x[some]))
-            else:
-                if g_x is not None:
-                    g_x[some] = cpu.product(logits, weight)
-                if wanted[1]:
-                    if some.start:
-                        g_weight = cpu.add_product_(g_weight, logits.T, x[some])  # [V, n] @ [n, D] -> [V, D]
-                    else:
-                        g_weight = cpu.product(logits.T, x[some])
-            if wanted[2]:
-                part = cpu.sum_rows(logits)
-                g_bias = part if g_bias is None else np.add(g_bias, part, out=g_bias)
-        del logits  # before the next block's; no view of it may be left
-    return losses, g_x, g_weight, g_bias
-
-
-@entry("numpy")
-def cross_entropy_(logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-    """Row losses against (1 - ε) · one-hot + ε / V (section 5.4), and row negative log-likelihoods.
-
-    The logits become the gradient of each row's loss: softmax - (1 - ε) · one-hot - ε / V.  Forward and backward pass
-    need the same exponentials, of the largest array of a training step: computed once.  Derived in docs/fused-ops.md.
-
-    Shapes: logits [N, V] (overwritten), targets [N] -> loss [N], nll [N]
-    """
-    loss, nll = np.empty(len(logits), logits.dtype), np.empty(len(logits), logits.dtype)
-
-    def work(s: slice) -> None:
-        block, at = logits[s], (np.arange(s.stop - s.start), targets[s])
-        block -= block.max(axis=1, keepdims=True)
-        at_target = block[at]
-        mean = block.mean(axis=1) if label_smoothing else 0
-        np.exp(block, out=block)
-        total = block.sum(axis=1)
-        log_total = np.log(total)
-        nll[s] = log_total - at_target
-        loss[s] = (1 - label_smoothing) * nll[s] + label_smoothing * (log_total - mean)
-        block *= (1 / total)[:, None]
-        if label_smoothing:
-            block -= label_smoothing / block.shape[1]
-        block[at] -= 1 - label_smoothing
-
-    spread(work, len(logits), logits.shape[1] * logits.itemsize)
-    return loss, nll
 
 
 # ---- Optimizer ----

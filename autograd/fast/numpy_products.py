@@ -38,18 +38,21 @@ def product(a: Array, b: Array) -> Array:
 
 
 @entry("numpy")
-def products(*factors: tuple[Array, Array]) -> tuple[Array, ...]:
-    """a b for each of several pairs (a, b), which threads compute side by side."""
-    if thread_count() is None or sum([a.size * b.shape[1] for a, b in factors]) < SERIAL_PRODUCT:
-        return tuple([np.matmul(a, b) for a, b in factors])
+def products(*factors: tuple[Any, ...]) -> tuple[Array, ...]:
+    """a b for each of several pairs (a, b), which threads compute side by side.
+
+    A GPU takes the type of the result, too.
+    """
+    if thread_count() is None or sum([a.size * b.shape[1] for a, b, *_ in factors]) < SERIAL_PRODUCT:
+        return tuple([np.matmul(a, b) for a, b, *_ in factors])
     tasks: list[tuple[Array, ...]] = []  # of all products, so that threads wait for one another once
     found = []
-    for a, b in factors:
+    for a, b, *_ in factors:
         dtype, (m, inner), n = np.result_type(a, b), a.shape, b.shape[1]
         # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of
         # the result were divided instead, the BLAS would repack all of b in every thread.
         is_small = m * inner * n < SERIAL_PRODUCT
-        inner_parts = [slice(0, inner)] if is_small or m >= inner else _parts_of(inner)
+        inner_parts = [slice(0, inner)] if is_small or m >= inner else _parts(inner, 2)
         # shared threads: as many blocks of rows as leave one for each thread
         rows = [slice(0, m)] if is_small else _row_blocks(m, inner * n, dtype, len(inner_parts))
         parts = {s.start: np.empty((m, n), dtype) for s in inner_parts}
@@ -111,26 +114,6 @@ def add_bias_(y: Array, bias: Array | None, relu: bool) -> None:
             np.maximum(y[some], 0, out=y[some])
 
 
-@entry("numpy")
-def linear_gradients(
-    g_y: Array, weight: Array | None, x: Array | None, dtype: Any, with_bias: bool
-) -> tuple[Array | None, Array | None, Array | None]:
-    """Return the gradients of input, weight and bias of `linear`.
-
-    weight, x: None where the gradient of the other is not wanted
-
-    Shapes: g_y [N, out], weight [out, in], x [N, in] -> [N, in], [out, in] in `dtype`, [out]
-    """
-    g_x = g_weight = None
-    if weight is not None and x is not None:
-        g_x, g_weight = cpu.products((g_y, weight), (g_y.T, x))
-    elif weight is not None:
-        g_x = cpu.product(g_y, weight)
-    elif x is not None:
-        g_weight = cpu.product(g_y.T, x)
-    return g_x, g_weight, cpu.sum_rows(g_y) if with_bias else None
-
-
 def _row_blocks(rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
     """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
 
@@ -140,7 +123,7 @@ def _row_blocks(rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> l
     inner_parts: the parts of the inner axis that threads compute at the same time
     """
     if not _computes_rows_alike(np.dtype(dtype)):
-        return [slice(start, start + _part(rows)) for start in range(0, rows, _part(rows))]
+        return _parts(rows, 4)
     count = max(1, min((thread_count() or 1) // inner_parts, rows * row_cost // BLOCK_PRODUCT))
     starts = [ROWS_ALIKE * round(i * rows / (count * ROWS_ALIKE)) for i in range(count)]
     return [slice(a, b) for a, b in itertools.pairwise([*starts, rows]) if a < b]
@@ -191,12 +174,6 @@ def linear_of_few(x: Array, w: Array, bias: Array | None, relu: bool = False, dt
 
 
 @entry("numpy")
-def side_by_side(arrays: Sequence[Array]) -> list[Array]:
-    """Copies of arrays, one after the other in a block of memory, so that `stacked` can return a view of it."""
-    return parted(np.concatenate(arrays), [len(a) for a in arrays])
-
-
-@entry("numpy")
 def are_side_by_side(arrays: Sequence[Array]) -> bool:
     """Whether arrays follow each other in one block of memory: `stacked` returns a view of them, and no copy."""
     for a in arrays:
@@ -234,18 +211,13 @@ def _address(a: Array) -> int:
     return ctypes.addressof(NO_BYTES.from_buffer(a))
 
 
-def _parts_of(inner: int) -> list[slice]:
-    """Parts of the inner axis of a product, which are summed: two, more of an axis of more than 4,096."""
-    part = min(2048, max(128, -(-inner // 2)))
-    return [slice(start, min(start + part, inner)) for start in range(0, inner, part)]
+def _parts(size: int, most: int) -> list[slice]:
+    """Parts of an axis of a product: `most`, or more of an axis of more than 2,048 for each.
 
-
-def _part(rows: int) -> int:
-    """Rows of a block of a product: many, as the BLAS packs the other factor for each block, but at least 4 blocks.
-
-    With two blocks, a thread that starts late delays the whole product; with four or more, the other takes its blocks.
+    Of the inner axis, two, which are summed; of rows, four: the BLAS packs the other factor for each, but with two, a
+    thread that starts late delays the whole product; with four or more, the other takes its blocks.
     """
-    return min(2048, max(128, -(-rows // 4)))
+    return [*blocks_of(size, min(2048, max(128, -(-size // most))))]
 
 
 @functools.cache

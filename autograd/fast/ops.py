@@ -8,7 +8,7 @@ guard refuses the inputs, the plain op runs: for other dtypes, for arrays of dif
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ import numpy as np
 
 from autograd.backend import CPU, Backend
 from autograd.engine import ArraySpec, Op, unbroadcast
-from autograd.fast.recomputed import Recomputable
 from autograd.fast.reduced import all_in_precision_of, in_precision_of
 from autograd.fast.table import Kernels, kernels_on
 from autograd.modes import state
@@ -29,8 +28,13 @@ PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class FastOp(Recomputable, Op):
-    """Base class of implementations: an op with the kernels of its device."""
+class FastOp(Op):
+    """Base class of implementations: an op with the kernels of its device.
+
+    recomputes: whether a method `recompute` has the output from what the op saved: see recomputed.py
+    """
+
+    recomputes = False
 
     @classmethod
     def takes(cls, backend: Backend, arrays: Sequence[Any], parameters: dict[str, Any]) -> bool:
@@ -93,11 +97,6 @@ def unpacked(keep: Any, shape: tuple[int, ...]) -> Any:
 # ---- Products: as few and as large BLAS calls as the shapes allow ----
 
 
-def for_blas(xp: Any, a: Any) -> Any:
-    """`a`, copied if its elements share memory, as in the gradient of a sum: BLAS cannot read that."""
-    return xp.ascontiguousarray(a) if 0 in a.strides else a
-
-
 class Linear(FastOp, nn.Linear):
     """Saves: x and weight, each only if the other one needs a gradient; after ReLU y, which the next layer saves anyway
 
@@ -128,19 +127,18 @@ class Linear(FastOp, nn.Linear):
     def backward(self, g_y):
         x, weight, *after_relu = self.saved
         _, needs_weight, needs_bias = self.needs_gradient
-        g_bias, g_rows = None, for_blas(self.xp, rows_of(g_y))  # [rows, out]
+        g_bias, g_rows = None, rows_of(g_y)  # [rows, out]
+        if 0 in g_rows.strides:  # of a sum's gradient, whose elements share memory: BLAS cannot read that
+            g_rows = self.xp.ascontiguousarray(g_rows)
         for y in after_relu:  # one or none
-            if needs_bias:
-                g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
-            else:
-                g_rows = nn.Relu.backward(self.xp, g_rows, rows_of(y), None)
+            g_rows, g_bias = self.kernels.relu_backward_sum(g_rows, rows_of(y))
         factor = x if weight is None else weight
         if factor is not None and factor.dtype != g_rows.dtype and factor.dtype.name == "bfloat16":  # y was float32
             g_rows = g_rows.astype(factor.dtype, copy=False)
         g_x, g_weight, g_linear_bias = linear_gradients(
             self, g_rows, weight, x if needs_weight else None, g_y.shape[:-1], needs_bias and g_bias is None
         )
-        return g_x, g_weight, g_linear_bias if g_bias is None else g_bias
+        return g_x, g_weight, (g_linear_bias if g_bias is None else g_bias) if needs_bias else None
 
 
 def linear_gradients(
@@ -153,32 +151,32 @@ def linear_gradients(
     spec = op.input_specs[0]
     later = op.backend is not CPU and weight is not None and spec is not None and spec.dtype == g_rows.dtype
     later = later and not state.events.after_backward  # whose observers get arrays
-    g_x, g_weight, g_bias = op.kernels.linear_gradients(
-        g_rows, None if later else weight, None if x is None else rows_of(x), op.dtype, with_bias=with_bias
-    )
-    if later:
-        return LaterProduct(op.kernels, g_rows, weight, (*leading, weight.shape[1])), g_weight, g_bias
-    return None if g_x is None else g_x.reshape(*leading, g_x.shape[-1]), g_weight, g_bias
+    pairs = [
+        None if later or weight is None else (g_rows, weight),
+        None if x is None else (g_rows.T, rows_of(x), op.dtype),
+    ]
+    kernels = op.kernels
+    found = iter(kernels.products(*[each for each in pairs if each is not None]))
+    g_x, g_weight = (None if each is None else next(found) for each in pairs)
+    if later:  # in the launch of the product
+        product, shape = (g_rows, weight), (*leading, weight.shape[1])
+        g_x = Later(
+            shape, g_rows.dtype, lambda: kernels.product(*product).reshape(shape),
+            lambda total: kernels.add_product_(total, *product),
+        )  # fmt: skip
+    elif g_x is not None:
+        g_x = g_x.reshape(*leading, g_x.shape[-1])
+    return g_x, g_weight, kernels.sum_rows(g_rows) if with_bias else None
 
 
-class LaterProduct:
-    """g_rows @ weight, the gradient of a layer's input: a GPU adds it to a sum in the launch of the product.
+class Later:
+    """A gradient of a shape and type, computed where it is added to a sum.
 
-    It is no array: the engine adds it to a sum that it owns, or asks for an array.
-
-    Shapes: g_rows [N, out], weight [out, in]; shape [..., in]
+    It is no array: the engine adds it to a sum that it owns, by `add_to`, or asks for an array, by `dense`.
     """
 
-    def __init__(self, kernels: Kernels, g_rows: Any, weight: Any, shape: tuple[int, ...]):
-        self.kernels, self.g_rows, self.weight, self.shape, self.dtype = kernels, g_rows, weight, shape, g_rows.dtype
-
-    def dense(self) -> Any:
-        """Return it as an array."""
-        return self.kernels.product(self.g_rows, self.weight).reshape(self.shape)
-
-    def add_to(self, total: Any) -> None:
-        """total += g_rows @ weight"""
-        self.kernels.add_product_(total, self.g_rows, self.weight)
+    def __init__(self, shape: tuple[int, ...], dtype: Any, dense: Callable[[], Any], add_to: Callable[[Any], None]):
+        self.shape, self.dtype, self.dense, self.add_to = shape, dtype, dense, add_to
 
 
 # ---- Layers ----
@@ -214,7 +212,7 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
 
     def recompute(self, q, k, v, keep, p):
         """The output of what a CPU has saved."""
-        return self.kernels.attention_output(p, v, keep, self.keep_scale)
+        return self.kernels.attention(q, k, v, None, keep, self.keep_scale, self.scale, p)[0]
 
     def backward(self, g_y):
         q, k, v, keep, *kept = self.saved
@@ -226,35 +224,6 @@ class ScaledDotProductAttention(FastOp, nn.ScaledDotProductAttention):
 
 
 # ---- Fused ops ----
-
-
-class RowSparse:
-    """A gradient of [rows, D] that is 0 in most rows: the engine adds the others to a sum, or asks for all of it.
-
-    It is no array and goes no further than the sum of an embedding's weight.
-
-    drop: the mask of a dropout of g_rows that is not applied yet, of a GPU
-
-    Shapes: g_rows [N, D], indices int [N]
-    """
-
-    def __init__(
-        self, kernels: Kernels, g_rows: Any, indices: Any, rows: int, scale: float, drop: Mask | None, dtype: Any
-    ):  # fmt: skip
-        self.kernels, self.g_rows, self.indices = kernels, g_rows, indices
-        self.scale, self.drop, self.shape, self.dtype = scale, drop, (rows, g_rows.shape[1]), dtype
-
-    def dense(self) -> Any:
-        """Return all rows."""
-        return self.kernels.embedding_backward(self.g_rows, self.indices, self.shape[0], self.scale, self.drop)
-
-    def add_to(self, total: Any) -> None:
-        """total += the rows that are not 0, each summed before it is added, as `dense` sums it."""
-        if self.kernels.backend is not CPU:
-            self.kernels.add_embedding_(total, self.g_rows, self.indices, self.scale, self.drop)
-            return
-        present, place = np.unique(self.indices, return_inverse=True)
-        total[present] += self.kernels.embedding_backward(self.g_rows, place, len(present), self.scale)
 
 
 class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
@@ -282,15 +251,34 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
             g_y = self.kernels.dropout(g_y, unpacked(keep, g_y.shape), self.keep_scale)
         g_weight = g_positions = None
         if needs_weight:
-            g_rows, indices = g_y.reshape(indices.size, g_y.shape[-1]), indices.reshape(-1)  # [N, D], [N]
-            spec = self.input_specs[0]
-            assert spec is not None
-            g_weight = RowSparse(self.kernels, g_rows, indices, self.rows, self.scale, drawn, spec.dtype)
+            g_weight = self._g_weight(g_y.reshape(indices.size, g_y.shape[-1]), indices.reshape(-1), drawn)
             if state.events.after_backward or (self.backend is CPU and indices.size >= self.rows):
                 g_weight = g_weight.dense()
         if needs_positions:
             g_positions = self._g_positions(g_y)
         return g_weight, None, g_positions
+
+    def _g_weight(self, g_rows, indices, drop):
+        """A gradient that is 0 in most rows: the others are added, each summed before, as `dense` sums it.
+
+        drop: the mask of a dropout of g_rows that is not applied yet, of a GPU
+
+        Shapes: g_rows [N, D], indices int [N]
+        """
+        kernels, settings = self.kernels, (self.scale, drop)
+
+        def add_to(total: Any) -> None:
+            if self.backend is CPU:
+                present, place = np.unique(indices, return_inverse=True)
+                total[present] += kernels.embedding_backward(g_rows, place, len(present), *settings)
+            else:
+                kernels.add_embedding_(total, g_rows, indices, *settings)
+
+        def dense() -> Any:
+            return kernels.embedding_backward(g_rows, indices, self.rows, *settings)
+
+        (_, dtype), *_ = self.input_specs
+        return Later((self.rows, g_rows.shape[1]), dtype, dense, add_to)
 
     def _g_positions(self, g_y):
         """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""

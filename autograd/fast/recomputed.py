@@ -24,17 +24,6 @@ LONGEST = 4  # ops from one that computes its output again from what it saved, t
 VIEWS = (shape.Reshape, shape.SwapAxes)  # which are recomputed from a recomputed input
 
 
-class Recomputable:
-    """Mixin of ops that can compute their output again, by a method `recompute`."""
-
-    recomputes = False  # whether `recompute` has the output from what the op saved
-    kernels: Any
-    backend: Any
-    _saved: Any
-    recompute_depth: int
-    packed_output: Any
-
-
 class RecomputedArray:
     """The output of an op, computed when it is first needed; all ops that would keep it share one object.
 
@@ -96,7 +85,7 @@ class RecomputedOutputs(Observer):
             if isinstance(edge, Op) and getattr(edge, "recompute_depth", None):
                 _keep_less_of_inputs(op, inputs)
                 break
-        large = isinstance(op, Recomputable) and op.recomputes and outputs[0].data.nbytes >= LARGE_BYTES
+        large = getattr(op, "recomputes", False) and outputs[0].data.nbytes >= LARGE_BYTES
         # not of `checkpoint`, which keeps nothing, and would run its function again at once
         if large and op.backend is CPU and isinstance(op._saved, (tuple, PackedSaved)):
             op.recompute_depth, self.some = 1, True

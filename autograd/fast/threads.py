@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -23,18 +24,12 @@ BLOCK_BYTES = 1024 * 1024
 SERIAL_BYTES = 512 * 1024  # below this size, waking another thread costs more than it saves
 
 
-class _Caller(threading.local):
-    """Per thread: whether it is inside `in_one_thread`."""
-
-    alone = False
-
-
 class _Process:
     """The threads of this process now."""
 
     threads: int | None = None
     pool: Workers | None = None
-    caller = _Caller()
+    alone = ContextVar("alone", default=False)  # of a thread: whether it is inside `in_one_thread`
 
 
 def thread_count() -> int | None:
@@ -65,11 +60,11 @@ def set_threads(threads: int) -> None:
 @contextmanager
 def in_one_thread() -> Iterator[None]:
     """Context manager: this thread computes without the others, for programs that divide work among own threads."""
-    before, _Process.caller.alone = _Process.caller.alone, True
+    before = _Process.alone.set(True)
     try:
         yield
     finally:
-        _Process.caller.alone = before
+        _Process.alone.reset(before)
 
 
 # ---- Blocks ----
@@ -85,12 +80,6 @@ def spread(work: Callable[[slice], None], rows: int, row_bytes: int) -> None:
     total_bytes = rows * row_bytes
     whole = total_bytes < SERIAL_BYTES
     run_blocks(work, rows, rows if whole else max(1, min(BLOCK_BYTES, total_bytes // 4) // row_bytes))
-
-
-def over_elements(work: Callable[..., Any], *arrays: Array) -> None:
-    """Call `work` with equal parts of contiguous arrays of one shape, flattened, block by block on all threads."""
-    flat = [a.reshape(-1) for a in arrays]
-    spread(lambda s: work(*[a[s] for a in flat]), arrays[0].size, arrays[0].itemsize)
 
 
 def run_blocks(work: Callable[[slice], Any], rows: int, block: int, worth_waking: bool = True) -> None:
@@ -115,7 +104,7 @@ def run(work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = T
                 pass
 
     others = []
-    if _Process.pool is not None and worth_waking and len(tasks) > 1 and not _Process.caller.alone:
+    if _Process.pool is not None and worth_waking and len(tasks) > 1 and not _Process.alone.get():
         others = [_Process.pool.submit(take) for _ in range(min(_Process.threads or 1, len(tasks)) - 1)]
     try:
         take()

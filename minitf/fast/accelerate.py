@@ -124,13 +124,13 @@ def memory_projections(decoder: Decoder) -> list[Linear]:
     return [linear for attention in attentions for linear in (attention.key, attention.value)]
 
 
-def read_together(model: Transformer) -> Iterator[list[Linear]]:
-    """Groups of layers that one product computes."""
-    for layer in (*model.encoder.layers, *model.decoder.layers):
-        attention = getattr(layer, "self_attention", None)
-        if attention is not None:
-            yield [attention.query, attention.key, attention.value]
-    yield memory_projections(model.decoder)
+def read_together(model: Transformer) -> Iterator[list[Parameter]]:
+    """Groups of parameters that one product reads: weights, and biases where there are any."""
+    attentions = [getattr(layer, "self_attention", None) for layer in (*model.encoder.layers, *model.decoder.layers)]
+    groups = [[each.query, each.key, each.value] for each in attentions if each is not None]
+    for layers in (*groups, memory_projections(model.decoder)):
+        yield [layer.weight for layer in layers]
+        yield [layer.bias for layer in layers if layer.bias is not None]
 
 
 # ---- The whole ---------------------------------------------------------------------------------------------------
@@ -195,25 +195,25 @@ class FastTransformer(Transformer):
 
         With a `compute_dtype`, the matrices and biases of products have copies in it.
         """
-        kernels = kernels_on(self.backend)
+        kernels, xp = kernels_on(self.backend), self.backend.xp
+
+        def side_by_side(arrays: list[Array]) -> list[Array]:
+            return kernels.parted(xp.concatenate(arrays), [len(a) for a in arrays])
+
         embeddings = {id(self.source_embedding.weight), id(self.target_embedding.weight)} - {id(self.output_matrix)}
         if self.compute_dtype is not None:
             for parameter in self.parameters():
                 if id(parameter) not in embeddings:
                     parameter.low = LowPrecision(parameter.data, parameter.data.astype(self.compute_dtype))
-        for layers in read_together(self):
-            for parameters in (
-                [layer.weight for layer in layers],
-                [layer.bias for layer in layers if layer.bias is not None],
-            ):
-                arrays = [parameter.data for parameter in parameters]
-                if arrays and not kernels.are_side_by_side(arrays):
-                    for parameter, array in zip(parameters, kernels.side_by_side(arrays), strict=True):
-                        parameter.data = array
-                if arrays and self.compute_dtype is not None:
-                    copies = kernels.side_by_side([parameter.low.copy for parameter in parameters])
-                    for parameter, copy in zip(parameters, copies, strict=True):
-                        parameter.low = LowPrecision(parameter.data, copy)
+        for parameters in filter(None, read_together(self)):
+            arrays = [parameter.data for parameter in parameters]
+            if not kernels.are_side_by_side(arrays):
+                for parameter, array in zip(parameters, side_by_side(arrays), strict=True):
+                    parameter.data = array
+            if self.compute_dtype is not None:
+                copies = side_by_side([parameter.low.copy for parameter in parameters])
+                for parameter, copy in zip(parameters, copies, strict=True):
+                    parameter.low = LowPrecision(parameter.data, copy)
 
     def to(self, device: str) -> Self:
         """Move all parameters to a device, those that one product reads side by side."""

@@ -71,14 +71,9 @@ class InferenceTransformer(TransformerDecoder):
         """The weights that each row of a step is multiplied with."""
         if self.parts is None:
             return self.model.parameter_count()
-        of_layers = [
-            product.size
-            for layer in self.parts.decoder.layers
-            for module in layer.modules()
-            for product in vars(module).values()
-            if isinstance(product, Product) and product.each_step
-        ]
-        return sum(of_layers) + self.parts.output.size
+        parts = (part for module in self.parts.decoder.modules() for part in vars(module).values())
+        products = [part for part in parts if isinstance(part, Product) and part.each_step]
+        return sum(product.size for product in [*products, self.parts.output])
 
     def compute_batches(
         self,
@@ -316,16 +311,9 @@ class DecodingState:
         if not len(moved):
             return
         masks = [] if self.memory_mask is None else [self.memory_mask]
-        caches = [masks, self.memory_keys, self.memory_values, self.keys, self.values]
-        if kept[moved].min() >= len(kept):  # the last sentences fill the holes: nothing is read after it was written
-            to, source = self.backend.asarray(moved), self.backend.asarray(kept[moved])
-            for array in (array for cache in caches for array in cache):
-                array[to] = array[source]
-            return
-        source = self.backend.asarray(kept)
-        for cache in caches:
-            cache[:] = [array[source] for array in cache]
-        self.memory_mask = masks[0] if masks else None
+        to, source = self.backend.asarray(moved), self.backend.asarray(kept[moved])
+        for array in (*masks, *self.memory_keys, *self.memory_values, *self.keys, *self.values):
+            array[to] = array[source]  # which copies before it writes
 
 
 class LayerCache:

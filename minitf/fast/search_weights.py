@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import PAD
 from minitf.decoding.search import NEVER, BeamSearchConfig, Hypothesis, length_penalty, max_lengths
 from minitf.fast import compiled_search as compiled
-from minitf.model.layers import LayerNorm
 from minitf.model.transformer import Residual
 
 Array = Any
@@ -91,11 +89,12 @@ class CompiledSearch:
         sources = np.empty((depth, len(tokens), width[compiled.MEMORY]), f4)
         nodes = np.empty((depth, FIRST_POSITIONS * rows, width[compiled.INWARD]), f4)
         work = self._work(max(len(tokens), rows), max(longest, len(tokens)) + 1, rows)
+        penalties = np.array([length_penalty(n, config.alpha, config.beta) for n in range(longest + 1)])
         while True:
             status = compiled.search(
                 (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
                 np.stack([limits, ends - lengths, ends], axis=1).astype(np.int64),
-                _penalties(config.alpha, config.beta, longest), barred, progress, sentences,
+                penalties, barred, progress, sentences,
                 hypotheses, sources, nodes, work, of_rows, (np.empty((2, count), np.int64), np.empty(count)), found,
                 finished,
             )  # fmt: skip
@@ -159,7 +158,8 @@ def laid_out(pieces: list[Piece]) -> tuple[Array, ...]:
     arrays: list[tuple[tuple[int, ...], Array, Any]] = []
     for at, piece in pieces:
         if isinstance(piece, list):
-            arrays.append(((*at, compiled.WEIGHTS), np.concatenate([_norm(norm) for norm in piece]), None))
+            of_norms = np.concatenate([a.data for norm in piece for a in (norm.weight, norm.bias)])
+            arrays.append(((*at, compiled.WEIGHTS), of_norms, None))
             continue
         packed = piece.packed
         n_in, out = piece.w.shape if packed is None else packed.shape[::-1]
@@ -189,17 +189,6 @@ def laid_out(pieces: list[Piece]) -> tuple[Array, ...]:
                 by_group[group, :, : some.shape[1]] = some
     has_words = any(packed is not None for *_, packed in arrays)
     return (places, numbers, words) if has_words else (places, numbers)
-
-
-def _norm(norm: LayerNorm) -> Array:
-    """Weight and bias, one after the other."""
-    return np.concatenate([norm.weight.data, norm.bias.data])
-
-
-@functools.lru_cache
-def _penalties(alpha: float, beta: float, longest: int) -> Array:
-    """Return the length penalties of 0 … `longest` tokens."""
-    return np.array([length_penalty(length, alpha, beta) for length in range(longest + 1)])
 
 
 def _hypotheses(

@@ -361,10 +361,10 @@ def installed(
 
     modules = _module(emulator, device_count, driver, capability)
     modules |= {"nvmath": None, "nvmath.bindings": None}  # type: ignore[dict-item]
-    ours = ("autograd.fast.cuda", "autograd.fast.cublaslt")
+    ours = ("autograd.fast.cuda", "autograd.fast.cuda_device")
     hidden = {name: sys.modules.pop(name) for name in (*modules, *ours) if name in sys.modules}
     sys.modules.update(modules)
-    before = {name: vars(fast).pop(name) for name in ("cuda", "cublaslt") if name in vars(fast)}
+    before = {name: vars(fast).pop(name) for name in ("cuda", "cuda_device") if name in vars(fast)}
     gpus = dict(backend._gpus)
     backend._gpus.clear()
     try:
@@ -373,7 +373,7 @@ def installed(
         for name in (*modules, *ours):
             sys.modules.pop(name, None)
         sys.modules.update(hidden)
-        for name in ("cuda", "cublaslt"):
+        for name in ("cuda", "cuda_device"):
             vars(fast).pop(name, None)
         vars(fast).update(before)
         backend._gpus.clear()

@@ -14,7 +14,7 @@ from common import LENGTH, ROWS, SMALL, VOCAB, get_backend, gpu_ms, put
 
 from autograd import random
 from autograd.backend import CPU
-from autograd.fast import cublaslt
+from autograd.fast import cuda_device
 from autograd.fast.table import Kernels
 
 TOKENS, WIDTH, HEADS, HEAD = ROWS * LENGTH, 512, 8, 64
@@ -183,7 +183,7 @@ def product(name: str, m: int, n: int, inner: int, work: Callable[[], Any], epil
     ms: list[float | None] = []
     first = gpu._lt
     for proposal in range(1 if SMALL else 8):
-        gpu._lt = cublaslt.Products(gpu._workspace.data.ptr, proposal) if proposal else first
+        gpu._lt = cuda_device.Products(gpu._workspace.data.ptr, proposal) if proposal else first
         try:
             ms.append(round(gpu_ms(work), 4))
         except Exception as error:
