@@ -287,12 +287,6 @@ class Cuda(CudaDevice):
             WIDE[kind].type(smoothing), np.bool_(keeps), shared=kept if keeps else 0,
         )  # fmt: skip
 
-    @property
-    def logits_bytes(self) -> int:
-        """A 32nd of the GPU's memory: large products, in few launches."""
-        total: int = self.device.mem_info[1]
-        return total // 32
-
     def linear_cross_entropy(
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
@@ -305,7 +299,8 @@ class Cuda(CudaDevice):
         kind, size, classes = KINDS[x.dtype], len(x), len(weight)
         wide, stride = WIDE[kind], -(-classes // ALIGNED) * ALIGNED
         dtype = x.dtype if any(wanted) else wide
-        rows = min(size, rows or max(1, self.logits_bytes // (stride * dtype.itemsize)))
+        logits_bytes = self.device.mem_info[1] // 32  # of the GPU's memory: large products, in few launches
+        rows = min(size, rows or max(1, logits_bytes // (stride * dtype.itemsize)))
         targets, counted = _indices(targets), contiguous(counted)
         factors = None if factors is None else contiguous(factors.astype(wide, copy=False))
         memory = cupy.empty((rows, stride), dtype)[:, :classes]  # logits of a block, and their gradient

@@ -277,9 +277,6 @@ class CudaDevice(GpuBackend):
 # ---- Products by cuBLASLt -----------------------------------------------------------------------------------------
 
 WORKSPACE_BYTES = 32 << 20  # NVIDIA's recommendation for Hopper
-COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F = 68, 77, 70  # cublasComputeType_t
-SCALE_TYPES = {COMPUTE_32F: 0, COMPUTE_32F_FAST_TF32: 0, COMPUTE_64F: 1}  # cudaDataType of alpha and beta
-
 EPILOGUE_ALIGNMENT = 16  # bytes, of the address of a bias
 
 
@@ -360,7 +357,7 @@ class Products:
         self, a: Matrix, b: Matrix, d: Matrix, alignments: Sequence[int], compute: int, epilogue: str, vector: int,
         vector_kind: int,
     ) -> _Plan | None:  # fmt: skip
-        description = lt.matmul_desc_create(compute, SCALE_TYPES[compute])
+        description = lt.matmul_desc_create(compute, int(compute == cublas.CUBLAS_COMPUTE_64F))  # cudaDataType
         _describe(description, "TRANSA", int(a.transposed))
         _describe(description, "TRANSB", int(b.transposed))
         if vector:

@@ -96,7 +96,7 @@ def kernels_for(config: TranslateConfig) -> str:
     pays = config.device == "cpu" and not config.plain and config.precision in (None, "float32", "int8")
     if not pays or size_of_input(config) < COMPILED_FROM_BYTES:
         return "numpy"
-    from autograd.fast.choices import numba_is_switched_off
+    from autograd.fast import numba_is_switched_off
 
     return "numpy" if find_spec("numba") is None or numba_is_switched_off() else "numba"
 
