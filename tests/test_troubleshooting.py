@@ -29,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 PARTS = PAGE.split("\n### ")[1:]
 ENTRY = re.compile(r"```(sh|py)\n(.*?)```\n\n```text\n(.*?)\n```", re.DOTALL)
+SMALL = ["--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--max-extra-length", "2"]
 ABSENT = {"CuPy is missing": "cupy", "Numba is missing": "numba", "huggingface_hub is missing": "huggingface_hub"}
 
 
@@ -54,28 +55,30 @@ def folder(make_run, tmp_path_factory):
 
 def printed(folder, language, code, **environment):
     """What a shell, or Python after the page's first lines, prints on standard error."""
-    if code.startswith("minitf ") and not environment:
-        return answered(folder, shlex.split(code)[1:])
-    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **environment}
     if language == "py":
         (begin,) = re.findall(r"All examples start with:\n\n```py\n(.*?)```", PAGE, re.DOTALL)
-        command = ["python", "-c", begin + code]
-    else:
-        command = ["sh", "-c", code]
+        code = begin + code
+    if not environment and (language == "py" or code.startswith("minitf ")):
+        return answered(folder, code)
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **environment}
+    command = ["python" if language == "py" else "sh", "-c", code]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, env=environment, stdin=subprocess.DEVNULL, timeout=100
     )
     return done.stderr
 
 
-def answered(folder, words):
-    """What a command prints, in a fork of this process, which has imported everything already."""
+def answered(folder, code):
+    """What a command or Python prints, in a fork of this process, which has imported everything already."""
 
     def work():
         os.chdir(folder)
         warnings.resetwarnings()
-        return run_command(commands.main, words)
+        if code.startswith("minitf "):
+            words = shlex.split(code)[1:]
+            return run_command(commands.main, [*words, *SMALL] if "--max-steps" in words else words)
+        return exec(code, {})  # Child prints the traceback
 
     child = Child(work)
     child.wait()

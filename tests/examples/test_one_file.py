@@ -112,7 +112,7 @@ def half_trained():
     rng = np.random.default_rng(5)
     sources = sentences(rng, 400, longest=6)
     pairs = [(source, source[::-1]) for source in sources]
-    for source, target, labels in islice(one_file.batches(pairs, 150, rng), 250):
+    for source, target, labels in islice(one_file.batches(pairs, 100, rng), 150):
         one_file.backward(one_file.cross_entropy(model.decode(target, model.encode(source), source), labels, 0.1))
         adam.step()
     return model
