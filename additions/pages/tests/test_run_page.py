@@ -104,9 +104,9 @@ def test_the_test_score_has_its_signature(log_of):
 
 
 def test_a_page_has_a_size_that_no_log_exceeds(log_of):
-    text = run_page(log_of(*records(600_000)), CONFIG, "x", FINISHED)  # 30,000 lines of training
+    text = run_page(log_of(*records(150_000)), CONFIG, "x", FINISHED)  # 7,500 lines of training
     assert len(text) < 250_000
-    assert "; a point is the mean of up to 76 values, the band their range" in text
+    assert "; a point is the mean of up to 19 values, the band their range" in text
     numbers = ("loss", "perplexity", "valid_loss", "valid_perplexity", "valid_bleu", "bleu", "learning_rate")
     for step, value, signature in ((1, -1e300, "x" * 60_000), (2**63, 1.7e308, "y"), (3, -1.7e308, "z")):
         falling = [{"step": i, **dict.fromkeys(numbers, value / i)} for i in range(2**63, 0, -(2**54))]

@@ -35,31 +35,25 @@ from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import ENGLISH, call
 
 WORDS = " ".join(SENTENCES).split()
-FEWER = ["--max-steps", "100"]
 MODELS = {
     "the paper's": [],
     "no matrix shared": [
-        *FEWER,
         *("@model.share_embeddings=none", "--set", "model.d_k=5", "--set", "model.d_v=7"),
         *("--set", "model.encoder_layers=1", "--set", "model.decoder_layers=2"),
     ],
     "target and output shared": [
-        *FEWER,
         *("@model.share_embeddings=target-output", "@model.attention_bias=false", "@model.norm_epsilon=0.001"),
     ],
     "source and target shared": [
-        *FEWER,
         *("@model.share_embeddings=source-target", "@model.scale_embeddings=false", "--model.heads", "1"),
     ],
     "pre-norm, as the preset laptop": ["--model.norm", "pre"],
-    "learned positions": [*FEWER, "--model.norm", "pre", "@model.positions=learned", "@model.activation=gelu"],
+    "learned positions": ["--model.norm", "pre", "@model.positions=learned", "@model.activation=gelu"],
     "as Marian's": [
-        *FEWER,
         *("@model.activation=silu", "@model.decoder_start=zero", "@model.output_bias=true"),
         *("@model.positions=sinusoidal-concatenated", "@model.share_embeddings=none"),
     ],
     "as fairseq's": [
-        *FEWER,
         *("@model.decoder_start=eos", "@model.first_position=2", "@model.embedding_norm=true"),
         *("@model.positions=sinusoidal-halves", "@model.source_eos=false"),
     ],
@@ -217,7 +211,7 @@ def test_the_page_translates_as_python_does(show, little_run, name):
     assert endings == {True, False}
 
 
-@pytest.mark.parametrize("byte_fallback", [True, False])
+@parametrize_some("byte_fallback", [True, False])
 def test_pieces_and_texts_are_those_of_python(show, learned, tmp_path, byte_fallback):
     vocabulary = Vocabulary.train(
         SENTENCES, 350 if byte_fallback else 90, tmp_path / "pieces.model", byte_fallback=byte_fallback
@@ -284,7 +278,7 @@ def test_a_prefix_is_what_the_translation_begins_with(show, learned):
         assert found["log_probability"] < free["log_probability"]
 
 
-@pytest.mark.parametrize(("weights", "bound"), [("float32", 0.0), ("float16", 2e-3), ("int8", 1.5e-2)])
+@parametrize_some(("weights", "bound"), [("int8", 1.5e-2), ("float16", 2e-3), ("float32", 0.0)])
 def test_the_numbers_of_the_page_are_the_weights(show, learned, weights, bound):
     learned = replace(learned, weights={name: array.copy() for name, array in learned.weights.items()})
     name = "decoder.layers.1.cross_attention.query"
@@ -347,6 +341,7 @@ def test_languages_and_words_without_pieces_are_named(show, learned):
     assert languages_of(nameless) == []
 
 
+@pytest.mark.slow
 def test_the_model_goes_on_from_a_chosen_piece(show, learned):
     page = show(learned, ["the cat sees a dog"])
     before = page.run("return state.tokens")
@@ -371,6 +366,7 @@ def test_the_model_goes_on_from_a_chosen_piece(show, learned):
     assert page.run("return state.tokens") == before
 
 
+@pytest.mark.slow
 def test_the_keyboard_moves_among_pieces_and_chooses(show, learned):
     page = show(learned, ["the cat sees a dog"])
     page.run("document.querySelector('#target [data-index=\"0\"]').click()")  # else the one that is least sure
@@ -395,6 +391,7 @@ def wait_after(page, act, *arguments):
     page.wait_for("document.body.dataset.ready")
 
 
+@pytest.mark.slow
 def test_the_beam_is_a_tree(show, learned):
     page = show(learned, ["the cat sees a dog"])
     nodes = page.run(
@@ -432,6 +429,7 @@ def test_the_beam_is_a_tree(show, learned):
         assert f"The length limit of {longest} tokens is reached" in reason
 
 
+@pytest.mark.slow
 def test_a_hypothesis_of_the_beam_is_read_and_gone_on_from(show, learned):
     page = show(learned, ["the cat sees a dog"])
     node = page.run(
@@ -481,6 +479,7 @@ def test_a_new_sentence_ends_the_search_for_the_last_one(show, learned):
     assert page.run(TEXTS, "#source li") == [*pieces, "</s>"]
 
 
+@pytest.mark.slow
 def test_other_settings_stand_beside_those_of_the_run(show, learned):
     page = show(learned, ["the cat sees a dog"])
     assert page.run("return document.getElementById('compared').hidden")
@@ -596,6 +595,7 @@ def test_a_layer_shows_the_numbers_of_python(show, learned):
                     np.testing.assert_allclose(value, theirs, atol=2e-5, err_msg=f"{stack} {layer} {name}")
 
 
+@pytest.mark.slow
 def test_a_layer_is_opened_for_the_piece_that_was_clicked(show, learned):
     page = show(learned, ["the big cat sees a red house"])
     page.click("#source li:nth-child(3) button")
@@ -621,6 +621,7 @@ def test_a_layer_is_opened_for_the_piece_that_was_clicked(show, learned):
     assert f"x[12] {fixed(number, 6)}" in page.run(TEXT, "#number")
 
 
+@pytest.mark.slow
 def test_pointing_at_a_piece_shades_what_it_looks_at(show, learned, little_run, screenshots):
     text = "the big cat sees a red house"
     weights = attention(Translator.load(little_run()), text)
@@ -653,6 +654,7 @@ def test_pointing_at_a_piece_shades_what_it_looks_at(show, learned, little_run, 
     page.screenshot(screenshots / "translator-attention.png")
 
 
+@pytest.mark.slow
 def test_a_head_is_switched_off(show, learned, little_run):
     text = "the big cat sees a red house"
     page = show(learned, [text])
@@ -679,6 +681,7 @@ def test_a_head_is_switched_off(show, learned, little_run):
     assert page.run("return state.result[0].score") == pytest.approx(before["score"])
 
 
+@pytest.mark.slow
 def test_the_keyboard_moves_among_heads(show, learned):
     page = show(learned, ["the cat"])
     page.run("document.querySelector('#heads [tabindex=\"0\"]').focus()")

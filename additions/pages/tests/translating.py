@@ -12,7 +12,7 @@ FLAGS = [
     *("--optimizer.warmup-steps", "40", "--optimizer.peak-learning-rate", "0.004", "--model.dropout", "0"),
     *("--model.layers", "2", "--model.d-model", "24", "--model.d-ff", "40", "--model.heads", "3"),
     *("--log-every", "100", "--valid-every", "1000", "--save-every", "1000", "--average-checkpoints", "1"),
-    *("--max-extra-length", str(LONGER), "--max-steps", "200"),
+    *("--max-extra-length", str(LONGER), "--max-steps", "100"),
 ]
 RANGES = [(0x20, 0x7F), (0, 0x250), (0x300, 0x3C0), (0x5D0, 0x650), (0x1100, 0x1200), (0x1F300, 0x1F6FF), (0, 0x110000)]
 SPACES = " \t\u00a0\u2003\u3000\ufeff\u200b\u2028\x1c\x85▁\u2585"

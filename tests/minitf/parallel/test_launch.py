@@ -14,12 +14,14 @@ import pytest
 
 from minitf.parallel.launch import job
 from tests.helpers.jobs import ROOT, WORKER, alive, mpi, wait_for
+from tests.helpers.marks import parametrize_some
 from tests.helpers.parallel_worker import LENGTHS, numbers
+from tests.helpers.runs import write_corpus
 
 pytestmark = pytest.mark.heavy
 
 
-@pytest.mark.parametrize("size", [3, 1, pytest.param(8, marks=pytest.mark.slow)])
+@parametrize_some("size", [3, 1, 8])
 def test_what_a_group_can_do(tmp_path, size):
     assert mpi(size, "talk", tmp_path) == ("", 0)
     totals = []
@@ -74,7 +76,8 @@ def test_no_process_outlives_mpiexec(tmp_path):
 def test_the_first_rank_shows_its_progress_and_ctrl_c_saves(tmp_path):
     primary, secondary = pty.openpty()
     termios.tcsetwinsize(secondary, (24, 100))
-    flags = ["--devices", "cpu:2", "--output", str(tmp_path / "run"), "--max-tokens-per-batch", "512"]
+    flags = [*write_corpus(tmp_path), "--vocab-size", "320", "--max-tokens-per-batch", "256"]
+    flags += ["--devices", "cpu:2", "--output", str(tmp_path / "run")]
     flags += ["--model.layers", "1", "--model.d-model", "32", "--model.d-ff", "64", "--model.heads", "2"]
     command = [sys.executable, str(ROOT / "train.py"), *flags]
     with subprocess.Popen(
