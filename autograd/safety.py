@@ -40,9 +40,10 @@ _is_ours = _IsOurs()
 def note_call_site(op: Any, inputs: Any, outputs: Any = None) -> None:
     """Note in `op` which code of the user made it: the nearest stack frame outside this package."""
     frame = _getframe(2)
-    while _is_ours[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
-    op.call_site = frame.f_code, frame.f_lasti
+    code = frame.f_code
+    while _is_ours[code.co_filename] and (caller := frame.f_back) is not None:
+        frame, code = caller, caller.f_code
+    op.call_site = code, frame.f_lasti
 
 
 class CallSites(Observer):
