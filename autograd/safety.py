@@ -58,7 +58,7 @@ class Safety(Observer):
     Refuses a backward pass that would read an array which was changed in place after the op kept it.
     """
 
-    after_record = staticmethod(note_call_site)  # type: ignore[assignment]
+    after_record = staticmethod(note_call_site)
 
     def after_change(self, array: Array) -> None:
         note_change(array)
