@@ -122,7 +122,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     """
     call = _Call(function, tuple(primals))
     directions = _fitting(tuple(tangents), tuple(primals), "tangent", "primal")
-    vs = [new_tensor(_zeros(y)) for y in call.outputs]
+    vs = [_full(y, 0) for y in call.outputs]
     for v in vs:
         v.requires_grad = True
     with enable_grad():
@@ -145,7 +145,7 @@ def value_and_grad(function: Function, argnums: int | tuple[int, ...] = 0) -> Fu
         if not isinstance(value, Tensor) or value.size != 1:
             found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
             raise RuntimeError(f"a gradient is that of a function that returns a single element, found {found}")
-        return value, _one_or_all(argnums, call.like_primals(call.gradients([new_tensor(_ones(value))])))
+        return value, _one_or_all(argnums, _like(call.primals, call.gradients([_full(value, 1)])))
 
     return value_and_gradient
 
@@ -168,7 +168,7 @@ def elementwise_grad(function: Function, argnums: int = 0) -> Function:
 
     def gradient(*arguments: Any, **settings: Any) -> Any:
         call = _Call(*_of_some(function, argnums, arguments, settings))
-        return call.like_primals(call.gradients([new_tensor(_ones(y)) for y in call.outputs]))[0]
+        return _like(call.primals, call.gradients([_full(y, 1) for y in call.outputs]))[0]
 
     return gradient
 
@@ -188,9 +188,9 @@ def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function
         for i, y in enumerate(call.outputs):
             rows = []  # for each element of y, the gradients of all leaves
             for position in range(y.size):
-                cotangents = [_zeros(each) for each in call.outputs]
-                cotangents[i].reshape(-1)[position] = 1
-                rows.append(call.gradients([new_tensor(v) for v in cotangents]))
+                cotangents = [_full(each, 0) for each in call.outputs]
+                cotangents[i].data.reshape(-1)[position] = 1
+                rows.append(call.gradients(cotangents))
             columns = zip(*rows, strict=True) if rows else [()] * len(call.leaves)
             whole = [
                 ops.reshape(ops.stack(column), (*y.shape, *x.shape))
@@ -198,7 +198,7 @@ def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function
                 else Tensor(np.zeros((*y.shape, *x.shape), y.dtype))
                 for column, x in zip(columns, call.leaves, strict=True)
             ]
-            parts.append(_one_or_all(argnums, call.like_primals(whole)))
+            parts.append(_one_or_all(argnums, _like(call.primals, whole)))
         return _like(call.output, parts)
 
     return jacobian_of
@@ -246,10 +246,6 @@ class _Call:
         """The gradients of all leaves, with a graph where it can lead to other Tensors."""
         recorded = self.is_recorded or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
         return _gradients(self.outputs, self.leaves, cotangents, create_graph=recorded)
-
-    def like_primals(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the gradients of all leaves in the structure of the primals."""
-        return _like(self.primals, gradients)
 
 
 def _depends_on_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
@@ -305,15 +301,11 @@ def _gradients(
 ) -> list[Tensor]:
     """`grad`, which may be called again, with zeros for inputs that the outputs do not depend on."""
     found = grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True, create_graph=create_graph)
-    return [new_tensor(_zeros(x)) if g is None else g for g, x in zip(found, inputs, strict=True)]
+    return [_full(x, 0) if g is None else g for g, x in zip(found, inputs, strict=True)]
 
 
-def _zeros(x: Tensor) -> Array:
-    return backend_of([x.data]).xp.zeros(x.shape, x.dtype)
-
-
-def _ones(x: Tensor) -> Array:
-    return backend_of([x.data]).xp.ones(x.shape, x.dtype)
+def _full(x: Tensor, value: float) -> Tensor:
+    return new_tensor(backend_of([x.data]).xp.full(x.shape, value, x.dtype))
 
 
 # ---- Nested arguments and results ----
@@ -354,10 +346,10 @@ def _fitting(given: Any, like: Any, name: str, other: str) -> list[Tensor]:
     fitting = []
     for leaf, x in zip(leaves, wanted, strict=True):
         tensor = leaf if isinstance(leaf, Tensor) else Tensor(as_array(leaf))
-        shape, dtype = (x.shape, x.dtype) if hasattr(x, "dtype") else (as_array(x).shape, as_array(x).dtype)
-        if tensor.shape != shape:
-            raise ValueError(f"a {name} has shape {tensor.shape}, its {other} has shape {shape}; they must be equal")
-        fitting.append(tensor if tensor.dtype == dtype else ops.astype(tensor, dtype))
+        x = x if hasattr(x, "dtype") else as_array(x)
+        if tensor.shape != x.shape:
+            raise ValueError(f"a {name} has shape {tensor.shape}, its {other} has shape {x.shape}; they must be equal")
+        fitting.append(tensor.astype(x.dtype))
     return fitting
 
 
