@@ -25,7 +25,6 @@ from autograd.tensor import Tensor, TensorLike, edge_of, new_tensor
 
 __all__ = ["ancestors"]
 
-Array = Any  # numpy.ndarray or cupy.ndarray
 Function = Callable[..., Any]
 
 
