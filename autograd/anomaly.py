@@ -58,17 +58,13 @@ def anomaly_mode() -> Iterator[None]:
 
 
 class _Inspector(Observer):
-    def __init__(self) -> None:
-        # the running ops and the kinds of their inputs; several, as checkpoint() runs ops inside a backward pass
-        self.running: list[tuple[Op, list[int]]] = []
+    """Notes in each op that runs the kinds of its inputs, and compares with them those of its results."""
 
-    # ---- Forward ----
+    def before_forward(self, op: Any, arrays: Sequence[Any]) -> None:
+        op.kinds = [_kind(a) for a in arrays]
 
-    def before_forward(self, op: Op, arrays: Sequence[Any]) -> None:
-        self.running.append((op, [_kind(a) for a in arrays]))
-
-    def after_forward(self, op: Op, outputs: Sequence[Any]) -> None:
-        inputs = self._kinds_into(op)
+    def after_forward(self, op: Any, outputs: Sequence[Any]) -> None:
+        inputs = op.kinds
         for i, y in enumerate(outputs):
             kind = _kind(y)
             which = f" {i}" if len(outputs) > 1 else ""
@@ -77,9 +73,7 @@ class _Inspector(Observer):
             if kind == NAN:  # no op produced it, or there would have been an error before
                 _raise(op, "forward", f"got NaN values as its input {inputs.index(NAN)} and passed them on", y, inputs)
 
-    # ---- Backward ----
-
-    def before_backward(self, op: Op, g_outputs: Sequence[Any]) -> None:
+    def before_backward(self, op: Any, g_outputs: Sequence[Any]) -> None:
         kinds = [_kind(g) for g in g_outputs]
         for g, kind in zip(g_outputs, kinds, strict=True):
             if kind != FINITE:
@@ -88,16 +82,15 @@ class _Inspector(Observer):
                     "overflowed, or a hook or the argument of backward() has them,"
                 )
                 _raise(op, "backward", what, g, [])
-        self.running.append((op, kinds))
+        op.kinds = kinds
 
-    def after_backward(self, op: Op, g_inputs: Sequence[Any]) -> None:
-        into = self._kinds_into(op)
+    def after_backward(self, op: Any, g_inputs: Sequence[Any]) -> None:
         for i, g in enumerate(g_inputs):
             kind = FINITE if g is None else _kind(g)
             if kind != FINITE:
                 # saved arrays are inputs, too, unless the backward pass has written its result into them
                 saved = [a for a in op.saved_arrays if hasattr(a, "dtype") and owner_of(a) is not owner_of(g)]
-                into += [_kind(a) for a in saved]
+                into = [*op.kinds, *[_kind(a) for a in saved]]
                 _raise(op, "backward", f"returned {KINDS[kind]} values in the gradient of its input {i}", g, into)
 
     def after_leaf(self, leaf: Tensor, gradient: Any) -> None:
@@ -106,14 +99,6 @@ class _Inspector(Observer):
             shape = list(leaf.shape)
             what = f"the gradients of a leaf of shape {shape} are finite, but their sum or a hook's result has"
             _raise(None, "backward", f"{what} {KINDS[kind]} values", gradient, [])
-
-    def _kinds_into(self, op: Op) -> list[int]:
-        """Return the kinds of the inputs of `op`; drops ops in between that raised an error."""
-        while self.running:
-            running, kinds = self.running.pop()
-            if running is op:
-                return kinds
-        return []
 
 
 def _kind(x: Any) -> int:
