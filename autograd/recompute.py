@@ -103,12 +103,16 @@ class _Segment(Observer):
         finally:
             random.set_state(outer_state)
             random.set_first_row(outer_row)
-        second.pass_on()
+        if second.done < len(self.parts):
+            lacking = self.parts[second.done][1]
+            raise RuntimeError(f"checkpoint: the second run of the function lacks an op: {lacking}")
+        for node, op in second.pairs:  # they get what their counterparts keep, also in place of what these saved
+            node._saved, op._saved = op._saved, ()
         self.call, self.parts, self.read = None, [], {}
 
 
 class _SecondRun(Observer):
-    """The second run of a segment: passes the arrays that each op saves to its counterpart in the first run."""
+    """The second run of a segment: finds the counterpart of each op, whose arrays it saves, in the first run."""
 
     def __init__(self, parts: list[Part]):
         self.parts = parts
@@ -133,16 +137,6 @@ class _SecondRun(Observer):
         node = reference()
         if node is not None and not node.freed:
             self.pairs.append((node, op))
-
-    def pass_on(self) -> None:
-        """Give the nodes of the first run what their counterparts keep, also in place of the arrays that these saved.
-
-        Raises: RuntimeError if the second run ended early
-        """
-        if self.done < len(self.parts):
-            raise RuntimeError(f"checkpoint: the second run of the function lacks an op: {self.parts[self.done][1]}")
-        for node, op in self.pairs:
-            node._saved, op._saved = op._saved, ()
 
 
 def _what_is_saved(op: Op) -> str:
