@@ -36,15 +36,10 @@ GROUPS = {
         "step": ("additions.pages", "write step.html, an interactive page of one training step"),
     },
     "Models of other programs": {
-        "import": (
-            "additions.interchange",
-            "import a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2",
-        ),
+        "import": ("additions.interchange", "import a model of Marian, OPUS-MT, Hugging Face, fairseq or CTranslate2"),
         "export": ("additions.interchange", "export a run to CTranslate2, Marian or Hugging Face"),
     },
-    "Learn": {
-        "learn": ("additions.course", "exercises: write backward passes and have them checked, find bugs"),
-    },
+    "Learn": {"learn": ("additions.course", "exercises: write backward passes and have them checked, find bugs")},
 }
 """The commands, grouped by purpose, each with its description and its function, in a module of this package, or the
 addition that registers it as an entry point of the group `minitf.commands`."""

@@ -16,15 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitf.app.command_line import (
-    absolute,
-    build_parser,
-    changed,
-    converter,
-    flags_of,
-    given_values,
-    set_values,
-)
+from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values, set_values
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED

@@ -194,12 +194,7 @@ class LineTranslator:
         return beam_search(decoder, source, config)
 
     def _run(
-        self,
-        sentences: Sequence[list[int]],
-        job: Job,
-        plan: Plan,
-        rows: int,
-        done: Callable[[Sequence[int]], object],
+        self, sentences: Sequence[list[int]], job: Job, plan: Plan, rows: int, done: Callable[[Sequence[int]], object]
     ) -> list[Any]:
         most = max(1, plan.max_tokens_per_batch // (TOKENS_PER_ROW * rows))
         most = min(most, plan.max_sentences_per_batch or most)

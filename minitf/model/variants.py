@@ -17,13 +17,7 @@ from minitf.errors import UserError
 from minitf.model.cache import Cache
 from minitf.model.layers import LayerNorm, Module, variants
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import (
-    Decoder,
-    Encoder,
-    Positions,
-    Residual,
-    Transformer,
-)
+from minitf.model.transformer import Decoder, Encoder, Positions, Residual, Transformer
 from minitf.system.environment import load
 
 Array = Any

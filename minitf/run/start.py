@@ -111,13 +111,11 @@ def assembled(
         optimizer=optimizer if config.plain else accelerate_adam(optimizer),
         moving_average=MovingAverage(named_parameters, config.moving_average) if config.moving_average else None,
         state=TrainState(
-            vocabulary=data.vocabulary.fingerprint(),
-            valid_corpus=data.valid.corpus.fingerprint if data.valid else "",
+            vocabulary=data.vocabulary.fingerprint(), valid_corpus=data.valid.corpus.fingerprint if data.valid else ""
         ),
         directory=directory,
         checkpoints=Checkpoints(
-            directory.checkpoints_path,
-            keep=config.keep_checkpoints if process.is_main_process else None,
+            directory.checkpoints_path, keep=config.keep_checkpoints if process.is_main_process else None
         ),
         log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
         process=process,

@@ -155,11 +155,7 @@ LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 @contextmanager
 def atomic_write(
-    path: str | os.PathLike[str],
-    mode: str = "wb",
-    *,
-    chosen: bool = False,
-    action: str = "",
+    path: str | os.PathLike[str], mode: str = "wb", *, chosen: bool = False, action: str = ""
 ) -> Iterator[IO[Any]]:
     """Open a file for writing that replaces `path` once it is complete and durable, or not at all.
 

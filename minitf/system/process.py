@@ -216,12 +216,7 @@ def _restore(previous: dict[signal.Signals, Any]) -> None:
 
 
 def set_up_device(
-    threads: int | None,
-    device: str = "cpu",
-    precision: str = "float32",
-    kernels: str = "numpy",
-    *,
-    plain: bool = False,
+    threads: int | None, device: str = "cpu", precision: str = "float32", kernels: str = "numpy", *, plain: bool = False
 ) -> None:
     """Set the precision of `device` and, on a CPU, the number of threads (None: one a core) and the kernels.
 

@@ -166,11 +166,7 @@ class Translator(LineTranslator):
         return self.nbest(lines, self.plan(settings))
 
     def translate_stream(
-        self,
-        lines: Iterable[str],
-        *,
-        must_wait: Callable[[], bool] = lambda: False,
-        **settings: Unpack[Settings],
+        self, lines: Iterable[str], *, must_wait: Callable[[], bool] = lambda: False, **settings: Unpack[Settings]
     ) -> Iterator[str]:
         """Translate any number of lines in the memory of a few: read and translate them by the thousand.
 
@@ -180,11 +176,7 @@ class Translator(LineTranslator):
             yield best.text
 
     def stream_nbest(
-        self,
-        lines: Iterable[str],
-        *,
-        must_wait: Callable[[], bool] = lambda: False,
-        **settings: Unpack[Settings],
+        self, lines: Iterable[str], *, must_wait: Callable[[], bool] = lambda: False, **settings: Unpack[Settings]
     ) -> Iterator[list[Translation]]:
         """Yield the n best translations of each line, by default one; see `translate_stream`."""
         plan = self.plan(settings)
