@@ -321,7 +321,7 @@ class GradientBuckets:
         self.group = group
         self._exposed_s = 0.0  # after the backward pass, until all buckets are reduced
         self._parameters = parameters[::-1]
-        places = _places(self._parameters)
+        places, self.buckets = _laid_out(self._parameters, bucket_bytes)
         first = self._parameters[0].data
         self._buffer = backend_of([first]).xp.zeros(places[-1].stop, first.dtype)
         self._kernels = kernels_of([first])
@@ -330,7 +330,6 @@ class GradientBuckets:
             for each, place in zip(self._parameters, places, strict=True)
         }
         self._gathered: set[int] = set()  # parameters that have a gradient in the buffer
-        self.buckets = _buckets(self._parameters, places, bucket_bytes)
         self._bucket_of = {id(p): number for number, (bucket, _) in enumerate(self.buckets) for p in bucket}
         self._pending: list[int] = []  # gradients that each bucket still waits for
         self._next = len(self.buckets)  # the next bucket to reduce; none before the first update
@@ -396,28 +395,24 @@ class GradientBuckets:
         self.group.all_reduce(self._buffer[part])
 
 
-def _places(parameters: Sequence[Parameter]) -> list[slice]:
-    """Assign each parameter an aligned slice of the flat buffer."""
+def _laid_out(
+    parameters: Sequence[Parameter], bucket_bytes: int
+) -> tuple[list[slice], list[tuple[list[Parameter], slice]]]:
+    """Assign each parameter an aligned slice of the flat buffer, and group them into buckets of `bucket_bytes` or more.
+
+    The last parameter gets its own bucket.
+    """
     places: list[slice] = []
-    stop = 0
-    for parameter in parameters:
+    buckets: list[tuple[list[Parameter], slice]] = []
+    bucket: list[Parameter] = []
+    bucket_start = stop = 0
+    for number, parameter in enumerate(parameters, 1):
         start = -(-stop // ALIGNMENT) * ALIGNMENT
         stop = start + parameter.size
         places.append(slice(start, stop))
-    return places
-
-
-def _buckets(
-    parameters: Sequence[Parameter], places: Sequence[slice], bucket_bytes: int
-) -> list[tuple[list[Parameter], slice]]:
-    """Group parameters into buckets of at least `bucket_bytes`; the last parameter gets its own bucket."""
-    buckets: list[tuple[list[Parameter], slice]] = []
-    bucket: list[Parameter] = []
-    start = 0
-    for number, (parameter, place) in enumerate(zip(parameters, places, strict=True), 1):
         bucket.append(parameter)
         limit = bucket_bytes if buckets else min(FIRST_BUCKET_BYTES, bucket_bytes)
         if sum(each.data.nbytes for each in bucket) >= limit or number >= len(parameters) - 1:
-            buckets.append((bucket, slice(start, place.stop)))
-            bucket, start = [], place.stop
-    return buckets
+            buckets.append((bucket, slice(bucket_start, stop)))
+            bucket, bucket_start = [], stop
+    return places, buckets
