@@ -27,14 +27,14 @@ from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import check_freeze, freeze, load_into
-from minitf.storage.checkpoints import Checkpoints, average, load_latest, without_prefix
-from minitf.storage.run_directory import NoLog, RunDirectory, RunLog
+from minitf.storage.checkpoints import Checkpoints, average
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import available_bytes, load
 from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
 from minitf.system.process import Say, set_up_device, shell_command
 from minitf.training.optim import Adam, compute_gradients
-from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, MovingAverage, Run, SingleProcess, Texts, TrainingData
-from minitf.training.state import TrainState
+from minitf.training.run import MovingAverage, Run, SingleProcess, Texts, TrainingData, restore
+from minitf.training.state import NoLog, RunLog, TrainState
 from minitf.translation.translator import LearnedModel, load_learned
 
 
@@ -156,51 +156,6 @@ def training_bytes(config: RunConfig) -> int:
     if config.precision == "bf16" and config.on_gpu:
         arrays //= 2
     return (3 + (config.moving_average is not None)) * parameters + max(parameters, arrays)
-
-
-def restore(run: Run, say: Say) -> None:
-    """Continue from the newest complete checkpoint; without any, from the beginning."""
-
-    def warn(message: str) -> None:
-        say(f"warning: {message}")
-
-    found = load_latest(run.checkpoints, warn)
-    if found is None:
-        say("no checkpoint yet: starting from the beginning")
-        run.checkpoints.forget_best(but=0)
-        run.log.truncate_to(0, say)
-        return
-    arrays, plain = found
-    if "imported" in plain or "packed" in plain:
-        raise UserError(
-            f"{run.directory.path} was imported, or packed for translation, and has no optimizer state; start a run "
-            f"from it with --init {run.directory.path}"
-        )
-    try:
-        state = TrainState.from_plain(plain)
-        _require_same_texts(run, state)
-        run.model.load_parameters(without_prefix(MODEL, arrays))
-        run.optimizer.load_state(state.step, without_prefix(OPTIMIZER, arrays))
-        if run.moving_average is not None:
-            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
-        run.data.train.restore(state.data)
-    except ValueError as error:
-        raise UserError(f"the last checkpoint of {run.directory.path} does not match this run: {error}") from error
-    run.state = state
-    run.checkpoints.forget_best(but=state.best_step)
-    run.log.truncate_to(state.log_offset, warn)
-    say(f"resumed after step {state.step:,}")
-
-
-def _require_same_texts(run: Run, state: TrainState) -> None:
-    """Refuse another vocabulary or validation text, with which the run's results would not be comparable."""
-    if state.vocabulary != run.state.vocabulary:
-        raise UserError(
-            f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"
-        )
-    if state.valid_corpus != run.state.valid_corpus:
-        valid = run.data.texts.valid
-        raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")
 
 
 # ---- Texts ----

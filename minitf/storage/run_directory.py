@@ -1,4 +1,4 @@
-"""The folder of a run: the paths of its files, its configuration and its log.
+"""The folder of a run: the paths of its files, its configuration and its lock.
 
     config.json          the resolved configuration
     environment.json     versions of what the run was started with
@@ -14,13 +14,11 @@ Reading needs no lock: every file is complete at any time, except for the last l
 """
 
 import json
-import math
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Any, Self
+from typing import Self
 
 from minitf.config import RunConfig
 from minitf.config.options import from_plain, to_plain
@@ -220,87 +218,3 @@ def load_config(
             return from_plain(RunConfig, plain)
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
-
-
-class RunLog:
-    """Append-only file of complete JSON lines; opening it cuts off an incomplete last line."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
-        with os_errors_explained(f"open {path}"):
-            self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 (closed by `close`)
-        if os.fstat(self._file.fileno()).st_nlink > 1:
-            self.close()
-            raise UserError(f"{path} has another name (a hard link), whose content would change; replace it by a copy")
-        self._file.truncate(self._end_of_whole_lines(self.offset))
-
-    @property
-    def offset(self) -> int:
-        """Size in bytes, which a checkpoint stores for `truncate_to`."""
-        return os.fstat(self._file.fileno()).st_size
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Write one line. Numbers that JSON lacks become the strings "nan", "inf" and "-inf", which `float` accepts."""
-        line = json.dumps(_without_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        with os_errors_explained(f"write {self.path}"):
-            start = self.offset
-            try:
-                written = 0
-                while written < len(line):  # where the disk is nearly full, a part is written, and only the rest fails
-                    written += self._file.write(line[written:])
-            except BaseException:
-                self._file.truncate(start)
-                raise
-
-    def sync(self) -> None:
-        """Flush all lines to the disk; call before saving a checkpoint that stores `offset`."""
-        with os_errors_explained(f"write {self.path}"):
-            os.fsync(self._file.fileno())
-
-    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
-        """Delete the lines after `offset`, which a resumed run writes again. A shorter log is left as it is."""
-        size = self.offset
-        if size < offset:
-            warn(f"{self.path} has {size} bytes, but had {offset} at the checkpoint: some of its lines are lost")
-        elif self._end_of_whole_lines(offset) != offset:
-            raise UserError(
-                f"{self.path} has no end of line at byte {offset}: it was edited; move it to another place to continue"
-            )
-        else:
-            with os_errors_explained(f"write {self.path}"):
-                self._file.truncate(offset)
-
-    def close(self) -> None:
-        """Close the file; nothing happens the second time."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _end_of_whole_lines(self, end: int) -> int:
-        """Return the last offset up to `end` at which a line ends, or 0."""
-        self._file.seek(0)
-        return self._file.read(end).rfind(b"\n") + 1
-
-
-class NoLog(RunLog):
-    """The log of a non-zero rank: writes nothing."""
-
-    def __init__(self) -> None:
-        pass
-
-    def append(self, record: dict[str, Any]) -> None:
-        pass
-
-
-def _without_non_finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(float(value))
-    if isinstance(value, dict):
-        return {key: _without_non_finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_non_finite(part) for part in value]
-    return value

@@ -1,4 +1,4 @@
-"""A training run: what it consists of, how its process takes part in a job, its checkpoints and its validation."""
+"""A training run: what it consists of, how its process takes part in a job, its checkpoints and validation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from minitf.evaluation.metrics import bleu as bleu_of
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import Checkpoints, with_prefix
-from minitf.storage.run_directory import RunDirectory, RunLog
+from minitf.storage.checkpoints import Checkpoints, load_latest, with_prefix, without_prefix
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Progress, Say, StopRequest
 from minitf.training.optim import Adam, batch_loss
 from minitf.training.state import (
     Clock,
     Interval,
+    RunLog,
     TrainState,
     perplexity,
     record_checkpoint,
@@ -231,6 +232,51 @@ def save_best(run: Run, loss: float, bleu: float | None) -> None:
     arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
     about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
     run.checkpoints.save_best(state.step, arrays, about)
+
+
+def restore(run: Run, say: Say) -> None:
+    """Continue from the newest complete checkpoint; without any, from the beginning."""
+
+    def warn(message: str) -> None:
+        say(f"warning: {message}")
+
+    found = load_latest(run.checkpoints, warn)
+    if found is None:
+        say("no checkpoint yet: starting from the beginning")
+        run.checkpoints.forget_best(but=0)
+        run.log.truncate_to(0, say)
+        return
+    arrays, plain = found
+    if "imported" in plain or "packed" in plain:
+        raise UserError(
+            f"{run.directory.path} was imported, or packed for translation, and has no optimizer state; start a run "
+            f"from it with --init {run.directory.path}"
+        )
+    try:
+        state = TrainState.from_plain(plain)
+        _require_same_texts(run, state)
+        run.model.load_parameters(without_prefix(MODEL, arrays))
+        run.optimizer.load_state(state.step, without_prefix(OPTIMIZER, arrays))
+        if run.moving_average is not None:
+            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
+        run.data.train.restore(state.data)
+    except ValueError as error:
+        raise UserError(f"the last checkpoint of {run.directory.path} does not match this run: {error}") from error
+    run.state = state
+    run.checkpoints.forget_best(but=state.best_step)
+    run.log.truncate_to(state.log_offset, warn)
+    say(f"resumed after step {state.step:,}")
+
+
+def _require_same_texts(run: Run, state: TrainState) -> None:
+    """Refuse another vocabulary or validation text, with which the run's results would not be comparable."""
+    if state.vocabulary != run.state.vocabulary:
+        raise UserError(
+            f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"
+        )
+    if state.valid_corpus != run.state.valid_corpus:
+        valid = run.data.texts.valid
+        raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")
 
 
 def divergence(run: Run, found: str) -> TrainingError:

@@ -1,14 +1,17 @@
-"""Training state: how far a run has come, besides its weights and Adam's moments; and what is due next.
+"""Training state: how far a run has come, besides its weights and Adam's moments; what is due next; and the log.
 
 When to validate, to save and to stop, but for the time limit, are functions of the configuration and the `TrainState`:
 a run that is interrupted between a step and its validation or checkpoint makes up for them when it is resumed.
 `epoch` is the number of completed epochs.
 """
 
+import json
 import math
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Self
 
 from minitf.config import OptimizerConfig, RunConfig
@@ -16,6 +19,7 @@ from minitf.config.options import check_fields
 from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
+from minitf.system.files import os_errors_explained
 from minitf.system.process import clock
 
 __all__ = ["TrainState"]
@@ -282,3 +286,90 @@ def schedule(config: RunConfig, state: TrainState) -> OptimizerConfig:
 def is_finished(config: RunConfig, state: TrainState, clock: Clock) -> bool:
     """True if no step is left to do.  At least one update is made, however short the time limit."""
     return state.step >= last_step(config, state) or out_of_patience(config, state) or (state.step > 0 and clock.is_up)
+
+
+# ---- The log ----
+
+
+class RunLog:
+    """Append-only file of complete JSON lines; opening it cuts off an incomplete last line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        with os_errors_explained(f"open {path}"):
+            self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 (closed by `close`)
+        if os.fstat(self._file.fileno()).st_nlink > 1:
+            self.close()
+            raise UserError(f"{path} has another name (a hard link), whose content would change; replace it by a copy")
+        self._file.truncate(self._end_of_whole_lines(self.offset))
+
+    @property
+    def offset(self) -> int:
+        """Size in bytes, which a checkpoint stores for `truncate_to`."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one line. Numbers that JSON lacks become the strings "nan", "inf" and "-inf", which `float` accepts."""
+        line = json.dumps(_without_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        with os_errors_explained(f"write {self.path}"):
+            start = self.offset
+            try:
+                written = 0
+                while written < len(line):  # where the disk is nearly full, a part is written, and only the rest fails
+                    written += self._file.write(line[written:])
+            except BaseException:
+                self._file.truncate(start)
+                raise
+
+    def sync(self) -> None:
+        """Flush all lines to the disk; call before saving a checkpoint that stores `offset`."""
+        with os_errors_explained(f"write {self.path}"):
+            os.fsync(self._file.fileno())
+
+    def truncate_to(self, offset: int, warn: Callable[[str], None]) -> None:
+        """Delete the lines after `offset`, which a resumed run writes again. A shorter log is left as it is."""
+        size = self.offset
+        if size < offset:
+            warn(f"{self.path} has {size} bytes, but had {offset} at the checkpoint: some of its lines are lost")
+        elif self._end_of_whole_lines(offset) != offset:
+            raise UserError(
+                f"{self.path} has no end of line at byte {offset}: it was edited; move it to another place to continue"
+            )
+        else:
+            with os_errors_explained(f"write {self.path}"):
+                self._file.truncate(offset)
+
+    def close(self) -> None:
+        """Close the file; nothing happens the second time."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _end_of_whole_lines(self, end: int) -> int:
+        """Return the last offset up to `end` at which a line ends, or 0."""
+        self._file.seek(0)
+        return self._file.read(end).rfind(b"\n") + 1
+
+
+class NoLog(RunLog):
+    """The log of a non-zero rank: writes nothing."""
+
+    def __init__(self) -> None:
+        pass
+
+    def append(self, record: dict[str, Any]) -> None:
+        pass
+
+
+def _without_non_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, dict):
+        return {key: _without_non_finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_non_finite(part) for part in value]
+    return value

@@ -12,9 +12,10 @@ from additions.pages import run_page
 from additions.pages.commands import report as program
 from additions.pages.run_page import RunReport
 from additions.pages.tests.pages import CONFIG, records
-from minitf.storage.run_directory import RunDirectory, RunLog
+from minitf.storage.run_directory import RunDirectory
 from minitf.system.process import run_command
 from minitf.training.optim import batch_loss
+from minitf.training.state import RunLog
 from tests.helpers.patching import patch_everywhere
 from tests.helpers.runs import call, start_or_resume
 

@@ -9,10 +9,9 @@ from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
 from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints
-from minitf.storage.run_directory import RunLog
 from minitf.training.optim import Adam
 from minitf.training.run import Run, SingleProcess, Texts, TrainingData
-from minitf.training.state import TrainState
+from minitf.training.state import RunLog, TrainState
 from tests.helpers.small_run import CONFIG, SENTENCES
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from additions.pages.run_log import read_log
 from minitf.errors import UserError
-from minitf.run.start import restore
-from minitf.training.run import TrainingError, save
+from minitf.training.run import TrainingError, restore, save
 from minitf.training.state import TrainState
 from tests.helpers.jobs import python
 from tests.helpers.runs import FLAGS, write_corpus

@@ -10,7 +10,7 @@ import pytest
 
 from additions.pages.run_log import MAX_LINE_BYTES, read_log
 from minitf.errors import UserError
-from minitf.storage.run_directory import RunLog
+from minitf.training.state import RunLog
 
 
 def no_warning(message):
