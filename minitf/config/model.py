@@ -37,7 +37,7 @@ class TransformerConfig:
     )
     dropout: float = option(
         0.1,
-        "dropout of sub-layer outputs and of the sums of embeddings and positions (probability; section 5.4)",
+        "dropout of sub-layer outputs and of embeddings with positions (probability; section 5.4)",
         at_least=0,
         below=1,
     )
@@ -54,9 +54,7 @@ class TransformerConfig:
         " frequencies, as in Hugging Face's Marian; learned: a table, as in Table 3 row E (section 3.5)",
     )
     norm: Literal["post", "pre"] = option(
-        "post",
-        "post: LayerNorm(x + f(x)), as in the paper; pre: x + f(LayerNorm(x)), more stable in deep models (section "
-        "3.1)",
+        "post", "post: LayerNorm(x + f(x)), as in the paper; pre: x + f(LayerNorm(x)), for deep models (section 3.1)"
     )
     encoder_layers: int | None = hidden(
         None, "layers in the encoder; none: --model.layers (Table 3, N)", at_least=1, at_most=MOST_LAYERS
@@ -68,10 +66,7 @@ class TransformerConfig:
     # ---- Set by presets and models of other programs ----
 
     max_positions: int = hidden(
-        1024,
-        "rows of the table of learned positions; limits the length of sentences (tokens)",
-        at_least=1,
-        at_most=2**24,
+        1024, "rows of the table of learned positions; limits the length of sentences", at_least=1, at_most=2**24
     )
     share_embeddings: Literal["all", "source-target", "target-output", "none"] = hidden(
         "all",

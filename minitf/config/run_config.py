@@ -85,9 +85,7 @@ class OptimizerConfig:
     beta2: float = hidden(0.98, "Adam's decay of the mean squared gradient (section 5.3)", at_least=0, below=1)
     epsilon: float = hidden(1e-09, "added to Adam's denominator (section 5.3)", above=0)
     warmup_steps: int = option(
-        4000,
-        "updates during which the learning rate rises; it then falls as 1/sqrt(step) (updates; section 5.3)",
-        at_least=1,
+        4000, "updates in which the learning rate rises; it then falls as 1/sqrt(step) (section 5.3)", at_least=1
     )
     learning_rate_scale: float = hidden(1.0, "factor on the learning rate given by equation 3 (section 5.3)", above=0)
     peak_learning_rate: float | None = option(
@@ -100,13 +98,11 @@ class OptimizerConfig:
         at_least=2,
     )
     clip_norm: float | None = option(
-        None,
-        "clip the norm of the gradient of all parameters to this value; none: no clipping, as in the paper",
-        above=0,
+        None, "clip the norm of the gradient of all parameters to this; none: no clipping, as in the paper", above=0
     )
     label_smoothing: float = option(
         0.1,
-        "probability moved from the correct token to all tokens of the vocabulary, including itself (section 5.4)",
+        "probability moved from the correct token to all tokens, itself included (section 5.4)",
         at_least=0,
         below=1,
     )
@@ -141,11 +137,7 @@ class RunConfig:
     )
     device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second", may_change=True)
     threads: int | None = option(
-        None,
-        "number of threads, of all processes on a host together; none: one per core",
-        at_least=1,
-        at_most=1024,
-        may_change=True,
+        None, "threads of all processes on a host; none: one per core", at_least=1, at_most=1024, may_change=True
     )
     kernels: Literal["numpy", "numba"] = option(
         "numpy",
@@ -176,9 +168,7 @@ class RunConfig:
         section="Data",
     )
     data_dir: Path | None = option(
-        None,
-        "directory for the corpus selected by --data; files in it are used; none: in the cache, ~/.cache/minitf",
-        may_change=True,
+        None, "directory of the corpus of --data; files in it are used; none: in ~/.cache/minitf", may_change=True
     )
     train: PathPair | None = option(None, "source and target text for training, aligned line by line")
     valid: PathPair | None = option(None, "source and target text for validation; public corpora include it")
@@ -217,10 +207,7 @@ class RunConfig:
         may_change=True,
     )
     patience: int | None = option(
-        None,
-        "stop after this many validations without improvement; none: never (validations)",
-        at_least=1,
-        may_change=True,
+        None, "stop after this many validations without improvement; none: never", at_least=1, may_change=True
     )
     valid_metric: Literal["loss", "bleu"] = option(
         "loss",
@@ -276,7 +263,7 @@ class RunConfig:
     )
     max_extra_length: int = option(
         50,
-        "maximum output length: input length plus this number (tokens; section 6.1)",
+        "maximum output length: input length plus this (tokens; section 6.1)",
         at_least=1,
         at_most=10000,
         may_change=True,

@@ -18,11 +18,11 @@ class Sentences:
     offsets: np.ndarray  # [sentences + 1] int64: sentence i is ids[offsets[i] : offsets[i + 1]]
 
     @classmethod
-    def from_lists(cls, sentences: Sequence[Sequence[int]], dtype: str = "<i4") -> "Sentences":
+    def from_lists(cls, sentences: Sequence[Sequence[int]]) -> "Sentences":
         """Join sentences that are given one by one."""
         offsets = np.zeros(len(sentences) + 1, "<i8")
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
-        return cls(np.fromiter(itertools.chain.from_iterable(sentences), dtype), offsets)
+        return cls(np.fromiter(itertools.chain.from_iterable(sentences), "<i4"), offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

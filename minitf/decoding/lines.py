@@ -336,19 +336,12 @@ def run_batches(
     return results
 
 
-def batches_by_length(
-    lengths: Sequence[int], max_tokens: int, max_sentences: int, group: Callable[[int], int] | None = None
-) -> Iterator[list[int]]:
-    """Indices of sentences, longest first, in batches of at most max_tokens with padding, or of one sentence.
-
-    group: a batch has only lengths for which this is equal
-    """
+def batches_by_length(lengths: Sequence[int], max_tokens: int, max_sentences: int) -> Iterator[list[int]]:
+    """Indices of sentences, longest first, in batches of at most max_tokens with padding, or of one sentence."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     begin = 0
     while begin < len(order):
         longest = lengths[order[begin]]
         batch = order[begin : begin + max(1, min(max_tokens // longest, max_sentences))]
-        if group is not None:
-            batch = [i for i in batch if group(lengths[i]) == group(longest)]
         yield batch
         begin += len(batch)
