@@ -76,9 +76,8 @@ class TrainingData:
 class MovingAverage:
     """a ← a + (1 - d_t) (w - a) after update t, with d_t = min(decay, (1 + t) / (10 + t)).
 
-    An average over time is as good as a long average of checkpoints, without the checkpoints. The second
-    bound reduces the influence of the initial weights: with a constant decay of 0.9999 they would still have a weight
-    of 90 % after 1,000 updates.
+    It is as good as a long average of checkpoints, without the checkpoints. The second bound reduces the influence of
+    the initial weights: with a constant decay of 0.9999 they would still have a weight of 90 % after 1,000 updates.
     """
 
     def __init__(self, named_parameters: dict[str, Parameter], decay: float):
