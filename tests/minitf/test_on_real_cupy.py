@@ -114,11 +114,7 @@ def step(*flags: str, **settings: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("flags", "most"),
-    [
-        ((), 411),
-        (("--graphs",), 4),
-        (("--graphs", "--processes"), 22),
-    ],
+    [((), 411), (("--graphs",), 4), (("--graphs", "--processes"), 22)],
     ids=["eager", "graph", "processes"],
 )
 def test_launches_of_a_step_of_base(flags: tuple[str, ...], most: int, record_property: Any) -> None:

@@ -96,10 +96,7 @@ def test_checks_see_all_flags_together():
         (["--threads", "all"], r"--threads: 'all' is not a whole number, or none"),
         (["--set", "alpha=high"], r"--set alpha: 'high' is not a number"),
         (["--set", "model.layers=3"], r"--set model.layers=3 names no field, or one with a flag"),
-        (
-            ["--set", "modell.d_k=3"],
-            r"--set modell.d_k=3 names no field, or one with a flag; did you mean model.d_k",
-        ),
+        (["--set", "modell.d_k=3"], r"--set modell.d_k=3 names no field, or one with a flag; did you mean model.d_k"),
         (["--model.d-k", "3"], r"--model.d-k has no flag of its own; use minitf train --set model.d_k=VALUE"),
         (["--model.norm", "mid"], r"--model\.norm: 'mid' is not one of post, pre"),
         (["--max-steps", "0"], r"max_steps=0; choose a whole number >= 1"),

@@ -357,12 +357,7 @@ def test_divergence_ends_with_step_op_and_last_good_checkpoint(ground, tmp_path,
         not_a_number_at(patch, {7})
         status = call([*ground.flags, "--output", str(run)])
     path = checkpoints.Checkpoints(run / "checkpoints").path(6)
-    found = (
-        "step 7 has loss nan",
-        "Mul",
-        "test_train.py",
-        f"the last checkpoint is {path}",
-    )
+    found = ("step 7 has loss nan", "Mul", "test_train.py", f"the last checkpoint is {path}")
     assert_one_error(status, capsys.readouterr().err, "training diverged", *found, expected=1)
     assert steps_of(run) == [2, 4, 6]
 

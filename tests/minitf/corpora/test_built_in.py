@@ -3,11 +3,7 @@ import os
 
 import pytest
 
-from minitf.corpora.built_in import (
-    Corpus,
-    built_in_corpus,
-    write_corpus,
-)
+from minitf.corpora.built_in import Corpus, built_in_corpus, write_corpus
 from minitf.errors import UserError
 
 SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}

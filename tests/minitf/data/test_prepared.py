@@ -194,16 +194,7 @@ def test_a_flipped_bit_is_found_and_remade(room, part, kind):
     assert content(room.prepare()) == expected
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"dtype": "O"},
-        {"pairs": -1},
-        {"sha256": []},
-        {"key": ""},
-        {"format": 1.5},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"dtype": "O"}, {"pairs": -1}, {"sha256": []}, {"key": ""}, {"format": 1.5}])
 def test_a_description_that_cannot_be_is_refused_and_remade(room, wrong):
     expected = content(room.prepare())
     path = room.folder / "prepared.json"

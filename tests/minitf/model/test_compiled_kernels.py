@@ -96,12 +96,7 @@ def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(t
     )
     bits, *functions = compiling.stdout.splitlines()
     assert loading.stdout.splitlines() == [bits]
-    assert {line.split()[0] for line in functions} >= {
-        "layer_norm",
-        "softmax_",
-        "cross_entropy_",
-        "adam_",
-    }
+    assert {line.split()[0] for line in functions} >= {"layer_norm", "softmax_", "cross_entropy_", "adam_"}
     for name, *defined in map(str.split, functions):
         called = [each for each in defined if f"{len(name)}{name}" not in each]
         assert set(called) <= {"NRT_incref", "NRT_decref"}, name

@@ -176,12 +176,7 @@ def test_layers_without_an_initializer_draw_from_the_seed_of_the_process():
         drawn = []
         for seed in (1, 1, 2):
             random.manual_seed(seed)
-            layers = (
-                Linear(4, 4),
-                Linear(4, 4),
-                Embedding(4, 4),
-                MultiHeadAttention(4, 2),
-            )
+            layers = (Linear(4, 4), Linear(4, 4), Embedding(4, 4), MultiHeadAttention(4, 2))
             drawn.append([p.data for layer in layers for p in layer.parameters() if p.ndim == 2])
     finally:
         random.set_state(before)

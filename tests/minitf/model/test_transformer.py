@@ -12,12 +12,7 @@ from autograd import Tensor, random
 from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import (
-    Positions,
-    Residual,
-    Transformer,
-    sinusoids,
-)
+from minitf.model.transformer import Positions, Residual, Transformer, sinusoids
 from tests.helpers.model_variants import SMALL, batch, every_variant, ids, loss_of, model_with
 
 # ---- Positions (section 3.5) ----
@@ -181,8 +176,7 @@ def test_a_residual_connection(norm):
 
 
 @pytest.mark.parametrize(
-    ("rate", "sites"),
-    [("dropout", 2 + 2 * 2 + 3 * 2), ("attention_dropout", 2 + 2 * 2), ("activation_dropout", 2 * 2)],
+    ("rate", "sites"), [("dropout", 2 + 2 * 2 + 3 * 2), ("attention_dropout", 2 + 2 * 2), ("activation_dropout", 2 * 2)]
 )
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_dropout_only_while_training(rate, sites, norm):

@@ -15,12 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from minitf.errors import UserError
-from minitf.storage.checkpoints import (
-    DamagedCheckpointError,
-    load,
-    read_state,
-    save,
-)
+from minitf.storage.checkpoints import DamagedCheckpointError, load, read_state, save
 
 STATE = {"step": 3, "tokens": 12345678901234567890, "place": [1, None, {"file": "ü", "x": 0.1}], "done": False}
 

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.storage.checkpoints import (
-    Checkpoints,
-    DamagedCheckpointError,
-    average,
-    load_latest,
-    save,
-    with_prefix,
-)
+from minitf.storage.checkpoints import Checkpoints, DamagedCheckpointError, average, load_latest, save, with_prefix
 
 
 def arrays_of(step):

@@ -10,8 +10,7 @@ from minitf.system.files import open_regular, os_errors_explained, parse_json
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"),
-    [(errno.ENOSPC, "free some space"), (errno.EROFS, "writable"), (errno.EACCES, "permissions")],
+    ("number", "advice"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "writable"), (errno.EACCES, "permissions")]
 )
 def test_system_errors_say_what_to_do(number, advice):
     message = f"^cannot write it: {os.strerror(number)}; .*{advice}"

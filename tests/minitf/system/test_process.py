@@ -9,14 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from minitf.errors import UserError
-from minitf.system.process import (
-    SIGNALS,
-    StopRequest,
-    exit_status,
-    run_command,
-    say,
-    set_up_device,
-)
+from minitf.system.process import SIGNALS, StopRequest, exit_status, run_command, say, set_up_device
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 

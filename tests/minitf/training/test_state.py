@@ -157,13 +157,7 @@ def test_validations(every, unit, expected):
     assert steps_due(config, validation_is_due, lambda *a: record_validation(*a, True, 1.0, None)) == expected
 
 
-@pytest.mark.parametrize(
-    ("every", "unit", "expected"),
-    [
-        (3, "updates", [3, 6, 9]),
-        (2, "epochs", [5, 6, 10]),
-    ],
-)
+@pytest.mark.parametrize(("every", "unit", "expected"), [(3, "updates", [3, 6, 9]), (2, "epochs", [5, 6, 10])])
 def test_checkpoints(every, unit, expected):
     config = replace(RunConfig(), save_every=every, save_every_unit=unit)
     assert steps_due(config, checkpoint_is_due, lambda *a: record_checkpoint(config, *a)) == expected
