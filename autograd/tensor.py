@@ -354,11 +354,10 @@ class GradientSums:
                 np.add(sums[key], g, out=sums[key])
             else:
                 added = np.add(sums[key], g)
-                added = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
+                sums[key] = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
+                del added  # or `sums` would not own it
                 for call in state.events.after_allocation:
-                    call(added)
-                sums[key] = added
-                added = None
+                    call(sums[key])
             gradients[i] = g = None  # so that `sums` alone refers to the array, and a leaf keeps it without a copy
             if isinstance(edge, Tensor):
                 left = self.arrivals[id(edge)] = self.arrivals[id(edge)] - 1

@@ -140,11 +140,8 @@ def maximum(a: TensorLike, b: TensorLike) -> Tensor:
     return apply(Maximum, a, b)
 
 
-class Minimum(Op):
+class Minimum(Maximum):
     """y = min(a, b); where they are equal or one is NaN, half the gradient goes to each"""
-
-    broadcasts = True
-    reads = "a b"
 
     @staticmethod
     def forward(xp, a, b):
