@@ -36,10 +36,7 @@ class TransformerConfig:
         None, "width of values in a head; none: d_model / heads (section 3.2.2)", at_least=1, at_most=WIDEST
     )
     dropout: float = option(
-        0.1,
-        "dropout of sub-layer outputs and of embeddings with positions (probability; section 5.4)",
-        at_least=0,
-        below=1,
+        0.1, "dropout of sub-layer outputs and embedding sums (probability; section 5.4)", at_least=0, below=1
     )
     attention_dropout: float = hidden(
         0.0, "dropout of attention weights; not mentioned in the paper (probability)", at_least=0, below=1

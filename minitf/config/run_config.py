@@ -92,19 +92,13 @@ class OptimizerConfig:
         None, "learning rate at the end of the warm-up; none: as in equation 3, 1/sqrt(d_model * warmup)", above=0
     )
     decay_steps: int | None = option(
-        None,
-        "updates after which the learning rate, falling in a straight line after the warm-up, is 0; none: it falls as"
-        " 1/sqrt(step) (updates)",
-        at_least=2,
+        None, "updates until the rate, falling in a line after the warm-up, is 0; none: as 1/sqrt(step)", at_least=2
     )
     clip_norm: float | None = option(
         None, "clip the norm of the gradient of all parameters to this; none: no clipping, as in the paper", above=0
     )
     label_smoothing: float = option(
-        0.1,
-        "probability moved from the correct token to all tokens, itself included (section 5.4)",
-        at_least=0,
-        below=1,
+        0.1, "probability moved from the right token to all tokens, itself included (section 5.4)", at_least=0, below=1
     )
 
     def __post_init__(self) -> None:
@@ -153,10 +147,7 @@ class RunConfig:
         may_change=True,
     )
     checkpoint_activations: bool = option(
-        False,
-        "keep only the inputs of layers and recompute the layers in the backward pass: less memory, about a fifth "
-        "more time, identical results",
-        may_change=True,
+        False, "recompute layers in the backward pass: less memory, a fifth more time, same results", may_change=True
     )
 
     # ---- Texts ----
@@ -220,11 +211,7 @@ class RunConfig:
     )
     log_every: int = option(100, "logging interval (updates)", at_least=1, may_change=True)
     save_every: int = option(
-        1500,
-        "checkpoint interval; the paper's 10 minutes are 1,500 steps of 0.4 s (big: 600 of 1.0 s) (updates; section "
-        "6.1)",
-        at_least=1,
-        may_change=True,
+        1500, "checkpoint interval (updates; section 6.1: 10 minutes, 1,500 of base)", at_least=1, may_change=True
     )
     save_every_unit: Literal["updates", "epochs"] = hidden("updates", "unit of save_every", may_change=True)
     keep_checkpoints: int = hidden(
@@ -255,18 +242,10 @@ class RunConfig:
     )
     alpha: float = hidden(0.6, "exponent of the length penalty (section 6.1)", at_least=0, at_most=100, may_change=True)
     beta: float = hidden(
-        5.0,
-        "offset of the length in its penalty, ((beta + length) / (beta + 1))^alpha; 0 makes it length^alpha",
-        at_least=0,
-        at_most=1000000.0,
-        may_change=True,
+        5.0, "beta of the penalty ((beta + length) / (beta + 1))^alpha", at_least=0, at_most=1e6, may_change=True
     )
     max_extra_length: int = option(
-        50,
-        "maximum output length: input length plus this (tokens; section 6.1)",
-        at_least=1,
-        at_most=10000,
-        may_change=True,
+        50, "longest output: input length plus this (tokens; section 6.1)", at_least=1, at_most=10000, may_change=True
     )
     bleu_tokenize: Literal["13a", "intl", "char", "zh", "none"] = hidden(
         "13a", "tokenization for BLEU, as named by sacrebleu; none: the text is already tokenized", may_change=True
@@ -357,10 +336,7 @@ class TranslateConfig:
     )
     format: Literal["text", "jsonl"] = option("text", "jsonl: one JSON object per line, with scores and tokens")
     nbest: int = option(
-        1,
-        "number of translations per line; if more than 1, text lines are number ||| text ||| log-probability ||| score",
-        at_least=1,
-        at_most=1000,
+        1, "translations per line; of several: number ||| text ||| log-probability ||| score", at_least=1, at_most=1000
     )
     quiet: bool = option(False, "print translations and errors only")
 
