@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -373,7 +372,7 @@ def score_translations(run: Run, say: Say) -> None:
         samples = list(SAMPLES)
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
-        samples = list(islice(read_lines(found[0]), SAMPLE_LINES)) if found else []
+        samples = list(itertools.islice(read_lines(found[0]), SAMPLE_LINES)) if found else []
     for source_line, output in zip(samples, translate(samples), strict=True):
         say(f"    {source_line}\n  → {output}")
     say(f"\nthe run is in {folder}; translate with it:")
