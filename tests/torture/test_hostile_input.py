@@ -159,7 +159,7 @@ def corpus(tmp_path, model):
     return source, target, Vocabulary(model), tmp_path / "prepared"
 
 
-@hostile(st.data())
+@hostile(st.data(), times=1)
 def test_damaged_token_ids_are_never_used(corpus, data):
     """They are refused, and prepared again where the text is at hand."""
     _, _, vocabulary, place = corpus

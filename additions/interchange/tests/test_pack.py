@@ -10,6 +10,7 @@ from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import load_config, save_config
 from minitf.system.process import run_command
 from minitf.translation.translator import Translator
+from tests.helpers.marks import parametrize_some
 from tests.helpers.runs import call
 
 pytestmark = pytest.mark.heavy
@@ -26,7 +27,7 @@ def pack_command(*words):
     return run_command(pack, list(map(str, words)))
 
 
-@pytest.mark.parametrize("weights", ["average", "best", "moving-average"])
+@parametrize_some("weights", ["average", "best", "moving-average"])
 def test_a_packed_run_translates_as_the_run_does(run, tmp_path, capsys, weights):
     config = load_config(run / "config.json")
     save_config(run / "config.json", type(config)(**{**vars(config), "weights": weights}))

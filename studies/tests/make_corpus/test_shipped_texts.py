@@ -8,7 +8,7 @@ from minitf.corpora.built_in import built_in_corpus
 from studies.make_corpus.__main__ import PHRASES, TREES, main, phrases_text, treebank_text
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_phrases():
     assert bz2.decompress(PHRASES.read_bytes()) == phrases_text().encode("utf-8")
 

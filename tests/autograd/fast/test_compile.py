@@ -36,17 +36,6 @@ def test_nvcc_takes_every_kernel_without_a_warning(tmp_path: Path, kind: str, ar
     compile_with_nvcc(tmp_path, kernels.names(kind), architecture)
 
 
-@pytest.mark.heavy
-@needs_nvcc
-def test_nvcc_takes_some_kernels(tmp_path: Path) -> None:
-    """Those that are quickly compiled, and with the text's every definition read."""
-    quick = ["order_rows", "dropout<bf16>", "layer_norm<bf16, 1>", "embedding_backward<bf16>", "adam_<float>"]
-    compile_with_nvcc(tmp_path, quick, "sm_90")
-    compile_with_nvcc(
-        tmp_path, ["adam_<float>", "gather_<float>", "embedding_backward<float>"], "sm_75"
-    )  # they write weights in bfloat16
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="needs CuPy and NVRTC: pip install '.[gpu]'")
 @pytest.mark.parametrize("kind", sorted(kernels.WIDE))

@@ -11,7 +11,6 @@ import pytest
 
 from autograd.fast import cpu_kernels, set_kernels, set_threads
 from autograd.fast.int8 import LARGEST, ROWS, Int8Weights, quantise, quantise_inputs
-from tests.helpers.marks import parametrize_some
 
 f4 = np.float32
 SHAPES = [(1, 512, 200), (5, 130, 65), (9, 7, 3), (4, 1, 1), (2, 2100, 64), (7, 3, 128)]  # rows, inputs, outputs
@@ -114,8 +113,8 @@ PROCESSORS = {  # features beside those of the name, and the instruction with th
 }
 
 
-@pytest.mark.heavy
-@parametrize_some("name", PROCESSORS)
+@pytest.mark.slow  # another processor's code is compiled
+@pytest.mark.parametrize("name", PROCESSORS)
 def test_every_processor_gives_the_same_bits_by_its_instruction(name, tmp_path):
     pytest.importorskip("numba", reason="needs Numba")
     from numba.core.codegen import get_host_cpu_features

@@ -53,7 +53,7 @@ def test_products_to_the_bit_however_the_threads_divide_them(dtype, alike, monke
     if not alike:
         monkeypatch.setattr(numpy_products, "_computes_rows_alike", lambda dtype: False)
     kernels, rng = cpu_kernels(), np.random.default_rng(0)
-    for m, inner, n in [(601, 530, 203), (1003, 130, 517), (97, 1201, 700), (2049, 65, 301)]:
+    for m, inner, n in [(1003, 130, 517), (97, 1201, 301)]:
         x, w, g = (rng.standard_normal(shape).astype(dtype) for shape in ((m, inner), (n, inner), (m, n)))
         exact = x.astype(np.float64) @ w.T
         found = []

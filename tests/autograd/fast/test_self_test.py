@@ -10,6 +10,7 @@ from autograd.fast.self_test import CHECKS
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend
 from tests.emulation.emulator import Emulator
+from tests.helpers.marks import parametrize_some
 
 pytestmark = [
     pytest.mark.heavy,
@@ -54,7 +55,7 @@ def test_a_run_that_waits_for_compilers_says_so(monkeypatch: pytest.MonkeyPatch,
     assert [*gpu._functions] == ["a", "b"]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@parametrize_some("precision", ["bf16", "float32"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_broken_kernel_is_named(name: str, precision: str) -> None:
     pytest.importorskip("ml_dtypes")

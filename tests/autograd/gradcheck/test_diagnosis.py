@@ -5,6 +5,7 @@ import pytest
 
 from autograd import gradcheck
 from autograd.gradcheck import from_vjp
+from tests.helpers.marks import parametrize_some
 from tests.helpers.ops import CENTRAL, message
 
 RNG = np.random.default_rng(7)
@@ -197,7 +198,7 @@ def correlate_vjp(g, x, w, kernel, padding=0, stride=1):
     return g_x[:, padding : padding + x.shape[1], padding : padding + x.shape[2]], g_w
 
 
-@pytest.mark.parametrize(("padding", "stride"), [(0, 1), (1, 2)])
+@parametrize_some(("padding", "stride"), [(1, 2), (0, 1)])
 def test_a_flipped_kernel(padding, stride):
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2, 6, 7)), rng.standard_normal((3, 3))

@@ -6,6 +6,7 @@ import pytest
 import autograd as ag
 from autograd import Tensor, gradcheck
 from autograd.gradcheck import GradcheckError
+from tests.helpers.marks import parametrize_some
 from tests.helpers.ops import W, X, op
 
 RIGHT = {
@@ -22,7 +23,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize(("function", "inputs"), RIGHT.values(), ids=RIGHT)
-@pytest.mark.parametrize("fast", [False, True])
+@parametrize_some("fast", [False, True])
 def test_right_second_derivatives(function, inputs, fast):
     assert gradcheck(function, inputs, order=2, fast=fast)
 

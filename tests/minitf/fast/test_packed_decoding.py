@@ -82,13 +82,6 @@ def test_a_run_is_loaded(tiny_run):
     assert scored.log_probability != exact.log_probability
 
 
-def test_every_kind_of_search(tiny_run):
-    translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
-    search = {"max_extra_length": 5}
-    nbest = translator.translate_nbest(LINES, n_best=3, beam=3, **search)
-    assert [len(each) for each in nbest] == [3, 1, 3]
-
-
 def test_what_weights_in_8_bits_need(tiny_run):
     for option, needed in (({"device": "cuda"}, "requires --device cpu"), ({"plain": True}, "plain and precision")):
         with pytest.raises(UserError, match=needed):
