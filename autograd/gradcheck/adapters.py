@@ -141,7 +141,8 @@ def from_vjp(function: Function, vjp: Function) -> Function:
         )
 
     def run(op: Wrapped, inputs: Sequence[Any]) -> tuple[Any, Function]:
-        return function(*inputs, **op.keywords), lambda g, inputs: vjp(g, *inputs, **op.keywords)
+        keywords = op.keywords  # not the op, which would refer to itself
+        return function(*inputs, **keywords), lambda g, inputs: vjp(g, *inputs, **keywords)
 
     return _wrap(function, run)
 

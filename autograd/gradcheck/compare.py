@@ -12,20 +12,12 @@ from typing import Any
 import numpy as np
 
 from autograd import functional
+from autograd.gradcheck import variations
 from autograd.gradcheck.adapters import as_tuple
 from autograd.gradcheck.elsewhere import Elsewhere
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, joined
 from autograd.gradcheck.jacobians import Comparison
 from autograd.gradcheck.numerical import DROWNED, Line, Reference, measured_noise, size_of
-from autograd.gradcheck.variations import (
-    check_float32,
-    check_frozen,
-    check_layouts,
-    check_multiples,
-    check_side_effects,
-    check_two_graphs,
-    check_zero,
-)
 from autograd.modes import enable_grad
 from autograd.tensor import Tensor
 
@@ -95,25 +87,25 @@ def gradient_error(
         raise ValueError(f"precision={precision!r} is not one of 'float64', 'float32'")
     with CheckedFunction(func, inputs, precision=precision) as function:
         rng = np.random.default_rng(options.seed)
-        weights, right = check_side_effects(function, rng)
+        weights, right = variations.check_side_effects(function, rng)
         function.warn_of_others(function.call())
-        check_zero(function, right)
+        variations.check_zero(function, right)
         measure_rounding(function, weights, right)
         reference = Reference(function, options.mode, atol, rtol)
         comparison = Comparison(function, reference, weights, right, rng)
         error = comparison.along_directions() if fast else comparison.everywhere()
-        check_multiples(function, weights, right)
-        check_frozen(function, weights, right, rng)
+        variations.check_multiples(function, weights, right)
+        variations.check_frozen(function, weights, right, rng)
         if options.layouts:
-            check_layouts(function, weights, right, rng)
-        if options.elsewhere:
-            elsewhere = Elsewhere(function, weights, rng, atol or 0.0, rtol or 0.0)
-            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-                elsewhere.check_points([partial(check_two_graphs, function, weights, right)] * TWO_GRAPHS)
+            variations.check_layouts(function, weights, right, rng)
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            if options.elsewhere:
+                elsewhere = Elsewhere(function, weights, rng, atol or 0.0, rtol or 0.0)
+                elsewhere.check_points([partial(variations.check_two_graphs, function, weights, right)] * TWO_GRAPHS)
                 if options.shapes:
                     elsewhere.check_inputs()
-        if options.float32 or (options.float32 is None and options.elsewhere and not function.narrow):
-            check_float32(function, weights, rng, required=bool(options.float32))
+            if options.float32 or (options.float32 is None and options.elsewhere and not function.narrow):
+                variations.check_float32(function, weights, rng, required=bool(options.float32))
     if options.verbose:
         print(f"gradients right: compared with {reference}, largest error {error:.0e}")
     return error

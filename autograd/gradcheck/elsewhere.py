@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from autograd.backend import backend_of
 from autograd.gradcheck.adapters import as_tuple
 from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError, copy_with_layout, joined
 from autograd.gradcheck.jacobians import Comparison, about_rounding
@@ -134,34 +135,36 @@ class Slopes:
 def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[Array]]]:
     """Points where a function may take other branches; many a function refuses some of them."""
 
-    def moved(change: Callable[[Array], Array]) -> list[Array]:
+    def ordered(x: Array) -> Array:
+        return rng.permutation(x.reshape(-1)).reshape(x.shape) * rng.uniform(0.97, 1.03, x.shape)
+
+    def whole(x: Array) -> Array:
+        y = np.copysign(np.ceil(abs(x)), x) + (x == 0)
+        return np.copysign(len(points) * (abs(y) - 1) + next(numbers), y)
+
+    def times(factor: float) -> tuple[str, Callable[[Array], Array]]:
+        return f"{factor:g} times the inputs", lambda x: factor * x
+
+    numbers = itertools.count(1)  # others for each input: at ties of two inputs, kinks may cancel
+    changes: list[tuple[str, Callable[[Array], Array]]] = [
+        ("the inputs in another order, each changed by up to 3 %", ordered),
+        *map(times, (-1.0, 10.0, -10.0, 0.1, 100.0)),
+        *[("the inputs times random factors", lambda x: x * 10 ** rng.uniform(-1, 1, x.shape))] * 3,
+        *[("random numbers added to the inputs", lambda x: x + rng.uniform(-4, 4, x.shape))] * 3,
+        # Where exp overflows or vanishes
+        (f"{FAR:g} added to the inputs", lambda x: x + FAR),
+        (f"{FAR:g} subtracted from the inputs", lambda x: x - FAR),
+        (f"{FAR:g} added or subtracted at random", lambda x: x + FAR * rng.choice([-1, 1], x.shape)),
+        # Where x divides, cancels, or has a series of its own
+        *map(times, (1e-4, 1e-8)),
+        (HALF_ZERO, lambda x: np.where(rng.random(x.shape) < 0.5, 0, x)),
+        ("the inputs at whole numbers other than 0", whole),
+    ]
+    for what, change in changes:
         arrays = [copy_with_layout(x) for x in points]
         for array, x in zip(arrays, points, strict=True):
             array[...] = change(x)
-        return arrays
-
-    def shuffle(x: Array) -> Array:
-        return rng.permutation(x.reshape(-1)).reshape(x.shape) * rng.uniform(0.97, 1.03, x.shape)
-
-    yield "the inputs in another order, each changed by up to 3 %", moved(shuffle)
-    for factor in (-1.0, 10.0, -10.0, 0.1, 100.0):
-        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
-    for _ in range(3):
-        yield "the inputs times random factors", moved(lambda x: x * 10 ** rng.uniform(-1, 1, x.shape))
-    for _ in range(3):
-        yield "random numbers added to the inputs", moved(lambda x: x + rng.uniform(-4, 4, x.shape))
-    # Where exp overflows or vanishes
-    yield f"{FAR:g} added to the inputs", moved(lambda x: x + FAR)
-    yield f"{FAR:g} subtracted from the inputs", moved(lambda x: x - FAR)
-    yield f"{FAR:g} added or subtracted at random", moved(lambda x: x + FAR * rng.choice([-1, 1], x.shape))
-    # Where x divides, cancels, or has a series of its own
-    for factor in (1e-4, 1e-8):
-        yield f"{factor:g} times the inputs", moved(lambda x, factor=factor: factor * x)  # type: ignore[misc]
-    yield HALF_ZERO, moved(lambda x: np.where(rng.random(x.shape) < 0.5, 0, x))
-    whole = moved(lambda x: np.copysign(np.ceil(abs(x)), x) + (x == 0))
-    for k, x in enumerate(whole):  # others for each input: at ties of two inputs, kinks may cancel
-        x[...] = np.copysign(len(whole) * (abs(x) - 1) + 1 + k, x)
-    yield "the inputs at whole numbers other than 0", whole
+        yield what, arrays
 
 
 # ---- Trials ----
@@ -271,7 +274,7 @@ class Elsewhere:
             return slopes is not None
 
     def _tensor(self, k: int, array: Array) -> Tensor:
-        backend = self.function.backends[self.function.positions.index(k)]
+        backend = backend_of([self.function.arguments[k].data])
         return Tensor(backend.asarray(array.copy()), requires_grad=True)
 
     def _arguments(self, changed: dict[int, Any]) -> Iterator[Any]:
@@ -279,9 +282,8 @@ class Elsewhere:
             x = changed.get(k, self.given[k])
             if isinstance(x, Tensor) or not isinstance(original, Tensor):
                 yield x
-            elif original.requires_grad:  # it may be the same Tensor as another input
-                first = next(j for j in self.function.positions if self.function.arguments[j] is original)
-                yield self._tensor(first, x)
+            elif original.requires_grad:
+                yield self._tensor(k, x)
             else:
                 yield Tensor(x) if k in changed else original
 

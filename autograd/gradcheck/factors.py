@@ -222,11 +222,10 @@ def factor_of_values(e: Evidence) -> Iterator[Guess]:
         return
     for name, values in _candidates(e):
         for sign in (1, -1):
-            with np.errstate(all="ignore"):
-                model = np.where(some, n / values if sign == 1 else n * values, 0)
-                if np.isfinite(model).all():
-                    nice = _nearest(NICE, ratio_of(a, model))
-                    yield Guess(_about_values(name if nice == 1 else f"{nice**-sign:g} · {name}", sign), nice * model)
+            model = np.where(some, n / values if sign == 1 else n * values, 0)
+            if np.isfinite(model).all():
+                nice = _nearest(NICE, ratio_of(a, model))
+                yield Guess(_about_values(name if nice == 1 else f"{nice**-sign:g} · {name}", sign), nice * model)
 
 
 def _nearest(numbers: tuple[float, ...], ratio: float) -> float:
@@ -281,19 +280,18 @@ def _candidates(e: Evidence) -> Iterator[tuple[str, Array]]:
     """
     places = ((e.output_shape, 0, len(e.input_shape)), (e.input_shape, len(e.output_shape), 0))
     found: list[tuple[str, Array]] = []
-    with np.errstate(all="ignore"):
-        for (name, values), (shape, lead, trail) in itertools.product(e.arrays.items(), places):
-            if broadcasts_to(values.shape, shape) and np.isfinite(values).all():
-                x = np.broadcast_to(values, shape).reshape((1,) * lead + shape + (1,) * trail)
-                found += [
-                    (name, x), (f"{name}²", x**2), (f"(1 - {name})", 1 - x), (f"(1 + {name})", 1 + x),
-                    (f"exp({name})", np.exp(x)), (f"log({name})", np.log(x)), (f"√{name}", np.sqrt(x)),
-                ]  # fmt: skip
-        for simple in ([made for made in found if "(" not in made[0]], found):
-            yield from simple
-            for (name, values), (other, others) in combinations(simple, 2) if len(simple) < MANY else ():
-                yield f"{name} · {other}", values * others
-                yield f"{name} / {other}", values / others
+    for (name, values), (shape, lead, trail) in itertools.product(e.arrays.items(), places):
+        if broadcasts_to(values.shape, shape) and np.isfinite(values).all():
+            x = np.broadcast_to(values, shape).reshape((1,) * lead + shape + (1,) * trail)
+            found += [
+                (name, x), (f"{name}²", x**2), (f"(1 - {name})", 1 - x), (f"(1 + {name})", 1 + x),
+                (f"exp({name})", np.exp(x)), (f"log({name})", np.log(x)), (f"√{name}", np.sqrt(x)),
+            ]  # fmt: skip
+    for simple in ([made for made in found if "(" not in made[0]], found):
+        yield from simple
+        for (name, values), (other, others) in combinations(simple, 2) if len(simple) < MANY else ():
+            yield f"{name} · {other}", values * others
+            yield f"{name} / {other}", values / others
 
 
 # ---- Parameters of a likelihood or a loss ----
@@ -305,15 +303,14 @@ def by_logarithm(e: Evidence) -> Iterator[Guess]:
     if e.at is None or (len(e.analytic) > 1 and off.all()):
         return
     x = e.at.reshape(-1)
-    with np.errstate(all="ignore"):
-        for factor, how in ((x, "logarithm"), (1 / x, "exponential")):
-            model = np.where(off, e.numerical * factor, e.numerical)
-            if np.isfinite(model).all() and (abs(factor[off] - 1) > 1e-3).all():
-                yield Guess(
-                    f"the derivative by element {listed(off, 5)} is one by the {how} of this element: a parameter that "
-                    "is transformed?",
-                    model,
-                )
+    for factor, how in ((x, "logarithm"), (1 / x, "exponential")):
+        model = np.where(off, e.numerical * factor, e.numerical)
+        if np.isfinite(model).all() and (abs(factor[off] - 1) > 1e-3).all():
+            yield Guess(
+                f"the derivative by element {listed(off, 5)} is one by the {how} of this element: a parameter that "
+                "is transformed?",
+                model,
+            )
 
 
 def factor_beside_decay(e: Evidence) -> Iterator[Guess]:
@@ -321,8 +318,7 @@ def factor_beside_decay(e: Evidence) -> Iterator[Guess]:
     if e.at is None or len(e.analytic) != 1 or e.at.size < 4 or not np.isfinite(e.at).all():
         return
     a, n, x = e.analytic[0], e.numerical[0], e.at.reshape(-1)
-    with np.errstate(all="ignore"):
-        ratios, counts = np.unique((a / n)[~e.zero(n)].round(4), return_counts=True)
+    ratios, counts = np.unique((a / n)[~e.zero(n)].round(4), return_counts=True)
     fitted = np.linalg.lstsq(np.array([n, x]).T, a, rcond=None)[0][0]
     for ratio in (fitted, *ratios[counts.argsort()[-1:]]):  # the decay may be of all elements, or of some
         factor = _nearest((*NICE, *range(5, 100)), ratio)

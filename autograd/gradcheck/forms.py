@@ -150,10 +150,8 @@ def _check_slopes(
         return _shaped(f(x), x.shape, "function")
 
     with CheckedFunction(from_vjp(same_shape, lambda g, x: g), [points], precision=precision) as function:
-        outputs = function.call()
-        function.select_outputs(outputs)
-        x, y = function.points[0].reshape(-1), function.vector(outputs)
-        function.middle = y
+        function.select_outputs(function.call())
+        x, y = function.points[0].reshape(-1), function.middle
         analytic = np.asarray(_shaped(df(function.points[0].copy()), points.shape, "derivative"), float).reshape(-1)
         if np.isnan(y).any():
             raise NondifferentiableError(f"{what}the function is NaN at {x[np.isnan(y)][0]:.10g}")

@@ -61,6 +61,12 @@ class NotAnalyticError(ValueError):
         self.reason = reason
 
 
+WIDER = (
+    "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
+    'or precision="float32" for a function that computes in float32 alone'
+)
+
+
 class CheckedFunction:
     """`func` near `inputs`, as a function from vectors to vectors.
 
@@ -94,20 +100,29 @@ class CheckedFunction:
         chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments[:given])
         self.positions: list[int] = []  # of the inputs that are differentiated
         for i, x in enumerate(self.arguments):
+            name, dtype, wider = f"input {i}", getattr(x, "dtype", None), WIDER
             if is_torch(x) and x.is_floating_point() and (x.requires_grad or not chosen):
-                is_input = i < given
-                name = f"input {i}" if is_input else self.parameter_names[i - given]
-                self._refuse_coarse(name, x, "x.double()" if is_input else "from_torch(module.double())")
+                wider = "x.double()"
+                if i >= given:
+                    name, wider = self.parameter_names[i - given], "from_torch(module.double())"
                 x = self.arguments[i] = x.detach().cpu().numpy()
             is_real = (
                 x.requires_grad if isinstance(x, Tensor) else getattr(getattr(x, "dtype", None), "kind", "") == "f"
             )
             # A Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
-            if is_real and not any(x is self.arguments[k] for k in self.positions):
-                self._check_input(i, x)
-                self.positions.append(i)
-                if not isinstance(x, Tensor):
-                    self.arguments[i] = Tensor(x, requires_grad=True)
+            if not is_real or any(x is self.arguments[k] for k in self.positions):
+                continue
+            if x.dtype.itemsize < np.dtype(precision).itemsize:
+                raise TypeError(f"{name} is {dtype}, in which small differences are lost to rounding: pass {wider}")
+            if isinstance(x, Tensor) and x.op is not None:
+                raise ValueError(
+                    f"{name} is the result of {x.op}, so its value cannot be varied by itself; "
+                    "pass Tensor(x.numpy(), requires_grad=True)"
+                )
+            self.positions.append(i)
+            self.arguments[i] = x if isinstance(x, Tensor) else Tensor(x, requires_grad=True)
+            if np.isnan(self.arguments[i].numpy()).any():
+                raise ValueError(f"{name} contains NaN; gradients can be checked only at numbers")
         if not self.positions:
             raise ValueError(
                 "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
@@ -120,24 +135,6 @@ class CheckedFunction:
         self.outputs: list[int] = []  # positions of the differentiable outputs
         self.output_shapes: list[Shape] = []
         self.several = False
-
-    def _refuse_coarse(self, name: str, x: Any, advice: str) -> None:
-        if x.dtype.itemsize < np.dtype(self.precision).itemsize:
-            raise TypeError(f"{name} is {x.dtype}, in which small differences are lost to rounding: pass {advice}")
-
-    def _check_input(self, position: int, x: Any) -> None:
-        advice = (
-            "x.astype('float64'), and Options(float32=True) to compare the gradients in float32 with those in float64; "
-            'or precision="float32" for a function that computes in float32 alone'
-        )
-        self._refuse_coarse(f"input {position}", x, advice)
-        if isinstance(x, Tensor) and x.op is not None:
-            raise ValueError(
-                f"input {position} is the result of {x.op}, so its value cannot be varied by itself; "
-                "pass Tensor(x.numpy(), requires_grad=True)"
-            )
-        if np.isnan(x.numpy() if isinstance(x, Tensor) else x).any():
-            raise ValueError(f"input {position} contains NaN; gradients can be checked only at numbers")
 
     def __enter__(self) -> CheckedFunction:
         self._callers_data = [tensor.data for tensor in self.tensors]
@@ -206,7 +203,7 @@ class CheckedFunction:
         )
 
     def select_outputs(self, outputs: Sequence[Tensor]) -> None:
-        """Note which outputs have a graph.
+        """Note which outputs have a graph, and their values.
 
         Raises: GradcheckError if there is none, or if one is not float64
         """
@@ -224,6 +221,7 @@ class CheckedFunction:
                     "differences; find the cast (astype, an array made without dtype) and keep float64 while checking, "
                     'or check a function that computes in float32 with precision="float32"'
                 )
+        self.middle = self.vector(outputs)
 
     def warn_of_others(self, outputs: Sequence[Tensor]) -> None:
         """Warn of Tensors that the outputs depend on, require a gradient, and are not among the inputs."""

@@ -6,20 +6,13 @@ then.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from autograd import random
-from autograd.gradcheck.function import (
-    CheckedFunction,
-    GradcheckError,
-    NondifferentiableError,
-    arrange,
-    joined,
-)
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, NondifferentiableError, arrange, joined
 from autograd.gradcheck.numerical import size_of, worst_of
 from autograd.tensor import Tensor
 
@@ -44,8 +37,8 @@ def check_side_effects(function: CheckedFunction, rng: Rng) -> tuple[Array, Arra
     first = function.call()
     _refuse_changes(function.arguments, before, "calling the function changes input {} in place; let it work on a copy")
     function.select_outputs(first)
-    function.middle, state = function.vector(first), random.get_state()
     function.usual = float(abs(function.middle).sum(where=np.isfinite(function.middle)))
+    state = random.get_state()
     outputs = function.call()
     if random.get_state() != state or not _same(function.vector(outputs), function.middle):
         raise GradcheckError(
@@ -148,12 +141,12 @@ def check_multiples(function: CheckedFunction, weights: Array, right: Arrays) ->
         )
 
 
+@np.errstate(invalid="ignore")
 def _compare(function: CheckedFunction, found: Arrays, right: Arrays, when: str, what: str = "is wrong") -> None:
     """Raises: GradcheckError if a gradient differs by more than rounding"""
     same = max(SAME, 50 * function.rounding)
     for i, (a, b) in enumerate(zip(found, right, strict=True)):
-        with np.errstate(invalid="ignore"):
-            off = (a != b) & ~(abs(a - b) <= same * (1e-3 + abs(b).max(initial=0, where=np.isfinite(b))))
+        off = (a != b) & ~(abs(a - b) <= same * (1e-3 + abs(b).max(initial=0, where=np.isfinite(b))))
         off &= ~(np.isnan(a) & np.isnan(b))
         if off.any():
             place = int(np.argmax(off))
@@ -297,34 +290,30 @@ def check_float32(function: CheckedFunction, weights: Array, rng: Rng, *, requir
     differences: list[Arrays] = []
     for k in range(4):
         points = [np.empty_like(x, dtype=np.float32) for x in function.points]
-        with np.errstate(invalid="ignore", over="ignore"):
-            for narrow, x in zip(points, function.points, strict=True):
-                narrow[...] = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
+        for narrow, x in zip(points, function.points, strict=True):
+            narrow[...] = x * (1 + (k > 0) * 2.0**-22 * rng.uniform(-1, 1, x.shape))
         wide = function.at([x.astype(np.float64) for x in points])
         right = wide.gradients(weights)
         if required:
             found = function.at(points).gradients(weights)
         else:  # nobody gave it float32 arrays: it may refuse them, or its values may be others in float64
-            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-                values = wide.evaluate()
-                try:
-                    outputs = function.at(points).call()
-                    if not np.allclose(function.vector(outputs), values, rtol=1e-2, atol=1e-2 * size_of(values)):
-                        return
-                    found = function.pull(outputs, function.split(weights))
-                except Exception:
+            values = wide.evaluate()
+            try:
+                outputs = function.at(points).call()
+                if not np.allclose(function.vector(outputs), values, rtol=1e-2, atol=1e-2 * size_of(values)):
                     return
-        with np.errstate(invalid="ignore"):
-            differences.append([a - b for a, b in zip(found, right, strict=True)])
+                found = function.pull(outputs, function.split(weights))
+            except Exception:
+                return
+        differences.append([a - b for a, b in zip(found, right, strict=True)])
     for i, g in enumerate(right):
         off = np.array([d[i] for d in differences])
-        with np.errstate(invalid="ignore"):
-            largest = max(
-                size_of(g), function.usual / max(1.0, size_of(points[i])),
-                size_of(weights) / 100,  # a gradient may be what is left of terms of size 1
-            )  # fmt: skip
-            allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * (off.max(axis=0) - off.min(axis=0))
-            wrong = np.isfinite(g) & ~(abs(off[-1]) <= allowed) & (abs(g) < np.finfo(np.float32).max / 1e3)
+        largest = max(
+            size_of(g), function.usual / max(1.0, size_of(points[i])),
+            size_of(weights) / 100,  # a gradient may be what is left of terms of size 1
+        )  # fmt: skip
+        allowed = NARROW_RTOL * abs(g) + NARROW_ATOL * largest + 10 * (off.max(axis=0) - off.min(axis=0))
+        wrong = np.isfinite(g) & ~(abs(off[-1]) <= allowed) & (abs(g) < np.finfo(np.float32).max / 1e3)
         if wrong.any():
             place = worst_of(off[-1], np.zeros(()), wrong)
             value, by = g.reshape(-1)[place], off[-1].reshape(-1)[place]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -45,6 +46,9 @@ def test_it_is_a_function_of_tensors_like_any_other():
     assert function.__name__ == "sin"
     with ag.no_grad():
         assert function(x).op is None
+    node = weakref.ref(y.op)
+    del y
+    assert node() is None  # no reference cycle is left
 
 
 @pytest.mark.parametrize(
