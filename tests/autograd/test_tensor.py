@@ -89,12 +89,7 @@ def op_returning(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        (lambda x: [x, x], "list"),
-        (lambda x: (x, None), "NoneType"),
-        (lambda x: Tensor(x), "Tensor"),
-    ],
+    ("value", "kind"), [(lambda x: [x, x], "list"), (lambda x: (x, None), "NoneType"), (lambda x: Tensor(x), "Tensor")]
 )
 def test_an_op_returns_arrays(value, kind):
     with pytest.raises(TypeError, match=rf"Returning\.forward returned {kind}; return an array, or a tuple of arrays"):

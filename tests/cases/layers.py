@@ -19,18 +19,7 @@ from minitf.model.transformer import (
     padding_mask,
 )
 from tests.cases.checks import Case, Example
-from tests.cases.modules import (
-    CONFIG,
-    FF,
-    VOCABULARY,
-    D,
-    Rng,
-    cases,
-    example_of,
-    features,
-    initializer,
-    sentences,
-)
+from tests.cases.modules import CONFIG, FF, VOCABULARY, D, Rng, cases, example_of, features, initializer, sentences
 
 
 def _linear(rng: Rng) -> Example:

@@ -13,8 +13,7 @@ from tests.emulation.emulator import Emulator
 
 KINDS = [
     pytest.param(
-        "emulated",
-        marks=pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels"),
+        "emulated", marks=pytest.mark.skipif(not Emulator.available(), reason="needs g++ to emulate the CUDA kernels")
     ),
     pytest.param("gpu", marks=pytest.mark.gpu),
 ]

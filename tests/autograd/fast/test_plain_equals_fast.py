@@ -64,10 +64,7 @@ def layer(rng: np.random.Generator, rows: int, *, bias: bool = True) -> list[np.
 
 
 CALLS: dict[str, list[Callable[[np.random.Generator, int], Call]]] = {
-    "Linear": [
-        lambda rng, n: (ag.linear, layer(rng, n)),
-        lambda rng, n: (ag.linear, layer(rng, n, bias=False)),
-    ],
+    "Linear": [lambda rng, n: (ag.linear, layer(rng, n)), lambda rng, n: (ag.linear, layer(rng, n, bias=False))],
     "LinearRelu": [
         lambda rng, n: (fast.linear_relu, layer(rng, n)),
         lambda rng, n: (fast.linear_relu, layer(rng, n, bias=False)),

@@ -84,9 +84,7 @@ def test_the_gradient_comes_first():
 
 
 @pytest.mark.parametrize(
-    "function",
-    [lambda x: np.asarray(x) ** 2, lambda x: float(np.asarray(x).sum())],
-    ids=["converted", "number"],
+    "function", [lambda x: np.asarray(x) ** 2, lambda x: float(np.asarray(x).sum())], ids=["converted", "number"]
 )
 def test_numpy_functions(function):
     with pytest.raises(TypeError, match=r"from_vjp\(function, vjp\)"):

@@ -191,9 +191,6 @@ def test_functions_that_complex_steps_do_not_suit(fast):
 
 @pytest.mark.heavy
 def test_the_name_is_the_function_whatever_is_imported_first():
-    for first in (
-        "import autograd.gradcheck",
-        "from autograd.gradcheck import GradcheckError",
-    ):
+    for first in ("import autograd.gradcheck", "from autograd.gradcheck import GradcheckError"):
         code = f"{first}\nfrom autograd import gradcheck, tanh\nimport numpy\nassert gradcheck(tanh, numpy.ones(2))"
         subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -130,7 +130,6 @@ import sys, time
 from pathlib import Path
 from minitf.config import RunConfig
 from minitf.storage.run_directory import RunDirectory
-from additions.pages.run_log import is_training
 run = RunDirectory.create(Path(sys.argv[1]), RunConfig())
 print("held", flush=True)
 time.sleep(60)
