@@ -61,10 +61,10 @@ class _Inspector(Observer):
     """Notes in each op that runs the kinds of its inputs, and compares with them those of its results."""
 
     def before_forward(self, op: Any, arrays: Sequence[Any]) -> None:
-        op.kinds = [_kind(a) for a in arrays]
+        op._input_kinds = [_kind(a) for a in arrays]
 
     def after_forward(self, op: Any, outputs: Sequence[Any]) -> None:
-        inputs = op.kinds
+        inputs = op._input_kinds
         for i, y in enumerate(outputs):
             kind = _kind(y)
             which = f" {i}" if len(outputs) > 1 else ""
@@ -82,7 +82,7 @@ class _Inspector(Observer):
                     "overflowed, or a hook or the argument of backward() has them,"
                 )
                 _raise(op, "backward", what, g, [])
-        op.kinds = kinds
+        op._input_kinds = kinds
 
     def after_backward(self, op: Any, g_inputs: Sequence[Any]) -> None:
         for i, g in enumerate(g_inputs):
@@ -90,7 +90,7 @@ class _Inspector(Observer):
             if kind != FINITE:
                 # saved arrays are inputs, too, unless the backward pass has written its result into them
                 saved = [a for a in op.saved_arrays if hasattr(a, "dtype") and owner_of(a) is not owner_of(g)]
-                into = [*op.kinds, *[_kind(a) for a in saved]]
+                into = [*op._input_kinds, *[_kind(a) for a in saved]]
                 _raise(op, "backward", f"returned {KINDS[kind]} values in the gradient of its input {i}", g, into)
 
     def after_leaf(self, leaf: Tensor, gradient: Any) -> None:
