@@ -14,7 +14,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, config
 from numba.core.codegen import get_host_cpu_features
-from numba.core.errors import UnsupportedError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -62,28 +61,15 @@ def element(builder: Any, array: Any, row: Any, column: Any) -> Any:
 
 def fused(builder: Any, kind: Any) -> Any:
     """Return the function x · y + z, rounded once where the processor can."""
-    name = f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}"
-    return function_named(builder, name, kind)
+    return function_named(
+        builder, f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}", kind
+    )
 
 
-def function_named(builder: Any, name: str, kind: Any, of_others: Any = None) -> Any:
-    """LLVM's function of three values of a kind, or of one and two others."""
+def function_named(builder: Any, name: str, kind: Any) -> Any:
+    """LLVM's function of three values of a kind."""
     found = builder.module.globals.get(name)
-    kinds = [kind, of_others or kind, of_others or kind]
-    return found or ir.Function(builder.module, ir.FunctionType(kind, kinds), name)
-
-
-def instruction(builder: Any, feature: str, name: str, kind: Any, of_others: Any = None) -> Any:
-    """`function_named` for an instruction that processors with a feature have; LLVM ends the process without it.
-
-    Raises: UnsupportedError for a processor that lacks it
-    """
-    if f"+{feature}" not in FEATURES:
-        raise UnsupportedError(
-            f"{name} needs {feature}, which the processor that Numba compiles for lacks; features come from the "
-            "processor, or from NUMBA_CPU_FEATURES"
-        )
-    return function_named(builder, name, kind, of_others)
+    return found or ir.Function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:

@@ -41,25 +41,22 @@ def recast(module: Module, cls: type[Module]) -> Any:
     return new
 
 
-def with_classes(module: Module, choose: Callable[[type[Module]], Any], done: dict[int, Module] | None = None) -> Any:
+def with_classes(value: Any, choose: Callable[[type[Module]], Any], done: dict[int, Module] | None = None) -> Any:
     """The same module, its parts included, with the methods of the classes that `choose` gives for theirs.
 
+    value: a module; of its attributes, also a list or tuple of modules, or another value
     done: the parts so far, by id: one that is used twice stays one
     """
     done = {} if done is None else done
-    if id(module) not in done:
-        new = done[id(module)] = recast(module, choose(type(module)))
-        for name, value in vars(new).items():
-            setattr(new, name, _with_classes(value, choose, done))
-    return done[id(module)]
-
-
-def _with_classes(value: Any, choose: Callable[[type[Module]], Any], done: dict[int, Module]) -> Any:
     if isinstance(value, Module):
-        return with_classes(value, choose, done)
+        if id(value) not in done:
+            new = done[id(value)] = recast(value, choose(type(value)))
+            for name, part in vars(new).items():
+                setattr(new, name, with_classes(part, choose, done))
+        return done[id(value)]
     if isinstance(value, dict):
-        return {key: _with_classes(item, choose, done) for key, item in value.items()}
-    return type(value)([_with_classes(item, choose, done) for item in value]) if type(value) in (list, tuple) else value
+        return {key: with_classes(item, choose, done) for key, item in value.items()}
+    return type(value)([with_classes(item, choose, done) for item in value]) if type(value) in (list, tuple) else value
 
 
 # ---- Layers ----
@@ -300,15 +297,12 @@ def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> Arr
         return None
     new: ArrayTransformer = with_classes(model, part_for)
     new.dtype = np.dtype(getattr(model, "compute_dtype", None) or model.output_matrix.dtype)
-    tables: dict[int, Int8Weights] = {}
+    embeddings = new.source_embedding, new.target_embedding
+    tables = {id(each.weight): pack(each.weight.data) for each in {*embeddings}} if pack else {}
     for module in new.modules():
-        if isinstance(module, ArrayEmbedding | ArrayLayerNorm | ArrayResidual | ArrayAttention):
-            module.kernels = kernels
-        if isinstance(module, ArrayEmbedding):
-            weight = module.weight
-            module.table = None if pack is None else tables.get(id(weight)) or pack(weight.data)
-            if module.table is not None:
-                tables[id(weight)] = module.table
+        vars(module)["kernels"] = kernels
+    for each in embeddings:
+        vars(each)["table"] = tables.get(id(each.weight))
 
     def product(*linears: Linear, each_step: bool = True) -> Product:
         weight = kernels.stacked([linear.weight.data for linear in linears]).astype(new.dtype, copy=False)
