@@ -16,7 +16,7 @@ import numpy as np
 
 from autograd.backend import CPU, Backend
 from autograd.engine import ArraySpec, Op, unbroadcast
-from autograd.fast.reduced import all_in_precision_of, in_precision_of
+from autograd.fast.recomputed import all_in_precision_of, in_precision_of
 from autograd.fast.table import Kernels, kernels_on
 from autograd.modes import state
 from autograd.ops import fused, nn

@@ -1,8 +1,13 @@
-"""Large outputs that the graph does not keep, and computes again.
+"""What the graph does not keep as it is: large outputs, which it computes again, and weights in lower precision.
 
 An op may keep a large input that the op before can compute again cheaply, to the same bits, from what it keeps anyway:
 the output of a layer norm from the normalised rows, that of attention from its weights.  The node then keeps a
 `RecomputedArray` in place of the array.
+
+A copy of weights in lower precision, which the products of mixed precision read, belongs to a leaf Tensor, as its
+attribute `low` (`Parameter` of minitf has one).  An optimizer that changes the leaf writes the copy in the same pass.
+What changes the leaf through a Tensor makes the copy out of date, so that it is not read; writing into `Tensor.data`
+does not.
 """
 
 from __future__ import annotations
@@ -118,3 +123,40 @@ def _output_of(op: Any) -> RecomputedArray:
         shared = RecomputedArray(op, _output_of(op._edges[0]) if op.recompute_depth > 1 else None)
         op.packed_output = weakref.ref(shared)
     return shared
+
+
+# ---- Copies in lower precision ----
+
+
+class LowPrecision:
+    """The copy of an array, and up to which change of it the copy is up to date."""
+
+    __slots__ = ("copy", "since", "source")
+
+    def __init__(self, source: Array, copy: Array):
+        self.source, self.copy, self.since = source, copy, -1
+
+    def note_written(self) -> None:
+        """Say that the copy now has the numbers of the array."""
+        safety.note_change(self.copy)
+        self.since = safety.now()
+
+    def is_current(self, array: Array) -> bool:
+        """Whether this is a copy of the array as it is."""
+        return array is self.source and safety.last_change(array) <= self.since
+
+
+def in_precision_of(x: Array, leaf: Any, a: Array) -> Array:
+    """Return the array of a leaf in the precision of x, if x is bfloat16 and it is not.
+
+    leaf: None where no gradient is wanted; then there is no copy to be found
+    """
+    if a.dtype == x.dtype or x.dtype.name != "bfloat16":
+        return a
+    low = getattr(leaf, "low", None)
+    return low.copy if low is not None and low.is_current(a) else a.astype(x.dtype)
+
+
+def all_in_precision_of(x: Array, leaves: Sequence[Any], arrays: Sequence[Array]) -> list[Array]:
+    """`in_precision_of` of several arrays."""
+    return [in_precision_of(x, leaf, a) for leaf, a in zip(leaves, arrays, strict=True)]

@@ -16,7 +16,7 @@ import autograd as ag
 from autograd import Tensor, checkpoint
 from autograd.backend import Backend, backend_of
 from autograd.fast import kernels_of, kernels_on
-from autograd.fast.reduced import LowPrecision
+from autograd.fast.recomputed import LowPrecision
 from minitf.config.model import PAD
 from minitf.fast.array_layers import recast, with_classes
 from minitf.fast.inference import InferenceTransformer

@@ -12,7 +12,7 @@ import autograd as ag
 from additions.decoding.attention import attention_weights
 from additions.decoding.sampling import SamplingConfig, sample
 from autograd import Tensor, fast, random
-from autograd.fast.reduced import in_precision_of
+from autograd.fast.recomputed import in_precision_of
 from minitf.config import PRESETS, OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD
 from minitf.data.batches import Batch
