@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, usual)
 
 
+@cache  # an import that fails looks through all folders each time
 def why_no_gpu() -> str | None:
     """Why tests marked gpu cannot run here; None where they can."""
     try:

@@ -32,7 +32,7 @@ def quick():
 
 
 @pytest.mark.heavy
-@parametrize_some("rule", RULES, keep=range(0, len(RULES), 3))
+@parametrize_some("rule", RULES, keep=range(0, len(RULES), 6))
 def test_one_of_each_rule_is_noticed(quick, rule):
     if rule in quick:
         assert next(try_out([quick[rule]]))[1] is not None, quick[rule]

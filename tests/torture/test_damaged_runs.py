@@ -44,7 +44,7 @@ def checkpoints_of(run):
     return sorted((run / "checkpoints").glob("step-*.safetensors"))
 
 
-@pytest.mark.parametrize("newest", [1, 2])
+@parametrize_some("newest", [2, 1])
 def test_an_older_checkpoint_is_used_where_the_newest_are_damaged(ground, run, newest):
     harmed = checkpoints_of(run)[-newest:]
     for path in harmed:
@@ -100,7 +100,7 @@ HARMS = {  # what is done to the files, and what resuming says of it
 }
 
 
-@parametrize_some("harm", HARMS, keep=3)
+@parametrize_some("harm", HARMS, keep=2)
 def test_what_can_be_made_again_is(ground, run, harm):
     do, said = HARMS[harm]
     do(run)

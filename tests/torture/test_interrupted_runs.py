@@ -52,7 +52,7 @@ def test_killed_at_operations_on_files(ground, draw, operations, deed):
 
 def test_operations_that_fail_end_in_one_sentence(ground, draw, operations):
     """A full disk, an error of the disk and the like, once or from there on."""
-    for number in places(draw, operations, few=3):
+    for number in places(draw, operations, few=2):
         failure, for_good, run = draw.choice(FAILURES), draw.random() < 0.5, ground.new()
 
         def fail(function, arguments, options, failure=failure):

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-try:
-    from numba import njit
-except ImportError:
-    pass
-else:  # as Numba looks NumPy's functions up when it first compiles, which may be while a test has others in their place
+
+@pytest.fixture(autouse=True, scope="session")
+def numba_has_compiled() -> None:
+    """Numba looks NumPy's functions up when it first compiles, which may be while a test has others in their place."""
+    try:
+        from numba import njit
+    except ImportError:
+        return
     njit(lambda: 0)()
 
 

@@ -11,8 +11,10 @@ from minitf.training.optim import batch_loss
 from tests.cases.modules import CONFIG, bind
 from tests.helpers.batches import batch_of
 
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("plain", "accelerated")]
 
-@pytest.fixture(params=["plain", "accelerated", "with layers computed again"])
+
+@pytest.fixture(params=["with layers computed again", *SLOW])
 def loss_and_weights(request):
     """The loss of a batch as a function of all weights, and the weights."""
     model = Transformer(CONFIG, seed=1, dtype=np.float64)
