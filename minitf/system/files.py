@@ -49,8 +49,8 @@ def explained(action: str, error: OSError) -> str:
 
 
 @contextmanager
-def os_errors_explained(action: str) -> Iterator[None]:
-    """Context manager that turns an OSError into a UserError, with the action that failed and advice.
+def os_errors_explained(action: str, kind: type[UserError] = UserError) -> Iterator[None]:
+    """Context manager that turns an OSError into `kind`, with the action that failed and advice.
 
     That the reader of standard output has gone is no failure of the action.
     """
@@ -59,7 +59,7 @@ def os_errors_explained(action: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UserError(explained(action, error)) from error
+        raise kind(explained(action, error)) from error
 
 
 def read_small_file(path: Path, most: int = MAX_JSON_BYTES) -> bytes:
