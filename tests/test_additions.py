@@ -63,7 +63,7 @@ def test_an_addition_may_be_missing(addition, listed):
     assert errors.count("\n") == 2 * len(commands) == 2 * errors.count("gives 2\n")
 
 
-@pytest.mark.slow  # test_rooms.py reads all imports
+@pytest.mark.slow  # test_rooms.py reads the imports; entry points are looked up as it runs
 def test_training_and_translation_need_no_addition(tmp_path):
     gone = tuple(f"additions.{addition}" for addition in ADDITIONS)
     small = ["--model.layers", "1", "--model.d-model", "16", "--model.d-ff", "32", "--max-extra-length", "2"]

@@ -22,6 +22,7 @@ from tests.torture.interference import count_operations, die, die_halfway, inter
 pytestmark = pytest.mark.heavy
 ALL = "TORTURE" in os.environ
 FAILURES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TRAIN = Path(__file__).parents[2] / "train.py"
 
 
@@ -66,6 +67,31 @@ def test_operations_that_fail_end_in_one_sentence(ground, draw, operations):
         errors = [line for line in ground.said.splitlines() if line.startswith("error: ")]
         assert errors == ground.said.splitlines()[-1:], ground.said
         assert os.strerror(failure) in errors[0]
+        ground.finish(run)
+
+
+@pytest.mark.slow  # test_train.py has one signal of each kind, and the kills have the places
+def test_stopped_at_operations_on_files(ground, draw, operations):
+    """By one signal, or by a second one some operations later."""
+    for number in places(draw, operations, few=3):
+        first, second_after, run = draw.choice(SIGNALS), draw.choice([None, None, 1, 2, 5]), ground.new()
+
+        def hurry(function, arguments, options):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return function(*arguments, **options)
+
+        def ask(function, arguments, options, first=first, second_after=second_after, hurry=hurry):
+            os.kill(os.getpid(), first)
+            if second_after is not None:
+                interfere(second_after, hurry)
+            return function(*arguments, **options)
+
+        def work(number=number, run=run, ask=ask):
+            interfere(number, ask)
+            return call(start_or_resume(run, ground.flags))
+
+        assert ground.child(work) in {128 + first, *([128 + signal.SIGTERM] if second_after else [])}
+        assert any(word in ground.said for word in ("stopped after step", "interrupted", "terminated"))
         ground.finish(run)
 
 
