@@ -167,21 +167,9 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
                   for name in kept}  # fmt: skip
     parameters = params or {}
 
-    @contextmanager
-    def holding(values: Sequence[Array]) -> Iterator[None]:
-        """Context manager: the parameters have other values."""
-        before = [get() for get, _, _ in parameters.values()]
-        try:
-            for (_, put, _), value in zip(parameters.values(), values, strict=True):
-                put(value)
-            yield
-        finally:
-            for (_, put, _), value in zip(parameters.values(), before, strict=True):
-                put(value)
-
     def run(op: Wrapped, inputs: Sequence[Any]) -> tuple[Any, Function]:
         count = len(inputs) - len(parameters)
-        with holding(inputs[count:]):
+        with _holding(parameters, inputs[count:]):
             found = layer(*inputs[:count], **op.keywords)
         if not isinstance(found, tuple) or len(found) != 2 or not callable(found[1]):
             raise TypeError(f"layer must return a pair (output, backprop), found {type(found).__name__}")
@@ -192,7 +180,7 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
                 old = _last(gradient)
                 if isinstance(old, np.ndarray) and old.flags.writeable and not np.shares_memory(old, np.asarray(get())):
                     old[...] = 0
-            with holding(inputs[count:]):
+            with _holding(parameters, inputs[count:]):
                 every = as_tuple(backprop(g))
             found = [_last(gradient) for _, _, gradient in parameters.values()]
             return (*every, *[np.zeros(np.shape(value)) if g is None else np.array(g)
@@ -212,6 +200,19 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
 
     wrapped.with_parameters = call, values()  # type: ignore[attr-defined]
     return wrapped
+
+
+@contextmanager
+def _holding(parameters: Mapping[Any, Any], values: Sequence[Array]) -> Iterator[None]:
+    """Context manager: the parameters have other values."""
+    before = [get() for get, _, _ in parameters.values()]
+    try:
+        for (_, put, _), value in zip(parameters.values(), values, strict=True):
+            put(value)
+        yield
+    finally:
+        for (_, put, _), value in zip(parameters.values(), before, strict=True):
+            put(value)
 
 
 def _last(gradient: Function) -> Any:
