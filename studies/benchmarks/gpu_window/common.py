@@ -77,5 +77,8 @@ def batch_of(rows: int = ROWS, length: int = LENGTH, vocab: int = VOCAB) -> Batc
 class OneRank(Group):
     """A group of one process."""
 
+    def __init__(self) -> None:
+        """Without MPI."""
+
     def all_gather(self, value: Any, purpose: str = "", *, after_rank_0: bool = False) -> list[Any]:
         return [value]

@@ -45,6 +45,9 @@ def main() -> None:
     from minitf.training.optim import Adam, compute_gradients
 
     class Alone(Group):
+        def __init__(self) -> None:
+            """Without MPI."""
+
         def all_gather(self, value: Any, purpose: str = "", *, after_rank_0: bool = False) -> list[Any]:
             return [value]
 
