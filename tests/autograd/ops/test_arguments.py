@@ -5,6 +5,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor
+from autograd.engine import Op, apply
 
 X = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 V = Tensor([1.0, 2.0], requires_grad=True)
@@ -123,6 +124,19 @@ def test_several_axes_are_a_tuple(name):
     with pytest.raises(TypeError, match=r"axis=\[0, 1\] is a list; write a tuple, axis=\(0, 1\)"):
         getattr(ag, name)(x, axis=[0, 1])
     getattr(ag, name)(x, axis=(0, 1))
+
+
+def test_an_op_of_a_user_may_take_a_list_as_its_axis():
+    class Total(Op):
+        @staticmethod
+        def forward(xp, x, *, axis):
+            return x.sum(axis=tuple(axis))
+
+        @staticmethod
+        def backward(xp, g, y, x, *, axis):
+            return xp.broadcast_to(xp.expand_dims(g, tuple(axis)), x.shape)
+
+    assert apply(Total, X, axis=[0, 1]).item() == X.sum().item()
 
 
 # ---- Arguments that change before the backward pass ----
