@@ -1,4 +1,4 @@
-"""What the graph does not keep as it is: large outputs, which it computes again, and weights in lower precision.
+"""Arrays that the graph does not keep as they are: large outputs, computed again, and weights in lower precision.
 
 An op may keep a large input that the op before can compute again cheaply, to the same bits, from what it keeps anyway:
 the output of a layer norm from the normalised rows, that of attention from its weights.  The node then keeps a
