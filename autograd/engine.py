@@ -396,11 +396,7 @@ def run_backward(
 
 
 def backward(
-    self: Tensor,
-    gradient: TensorLike | None = None,
-    *,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
+    self: Tensor, gradient: TensorLike | None = None, *, retain_graph: bool | None = None, create_graph: bool = False
 ) -> None:
     """Add d(self)/d(leaf), weighted by `gradient`, to the `grad` of every leaf that this Tensor depends on.
 

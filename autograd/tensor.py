@@ -57,14 +57,7 @@ class Tensor(Attached):
     Raises: TypeError for requires_grad=True with data that is not floating point.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_edge",
-        "_grad",
-        "data",
-        "grad_hooks",
-        "hooks",
-    )
+    __slots__ = ("__weakref__", "_edge", "_grad", "data", "grad_hooks", "hooks")
     data: Any
     _grad: Tensor | None
     hooks: Any  # `Hooks`, or None

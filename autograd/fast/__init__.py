@@ -13,13 +13,7 @@ from autograd.fast import int8, numpy_layers, numpy_logits, numpy_products, ops 
 from autograd.fast.recomputed import recompute_large_outputs
 from autograd.fast.table import cpu, cpu_kernels, kernels_of, kernels_on
 from autograd.fast.threads import available_cores, in_one_thread, set_threads, thread_count
-from autograd.ops.fused import (
-    dropout_add_layer_norm,
-    linear_cross_entropy,
-    linear_heads,
-    linear_relu,
-    scaled_embedding,
-)
+from autograd.ops.fused import dropout_add_layer_norm, linear_cross_entropy, linear_heads, linear_relu, scaled_embedding
 
 __all__ = [
     "available_cores",

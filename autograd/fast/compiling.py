@@ -22,13 +22,7 @@ from numba.extending import intrinsic
 
 # Sums may be reordered, products and sums fused, and the sign of 0 lost; that there is no NaN or ∞ is never assumed
 FAST_MATH = {"contract", "reassoc", "nsz"}
-KERNELS = (
-    "compiling.py",
-    "compiled_kernels.py",
-    "compiled_tiles.py",
-    "compiled_int8.py",
-    "int8.py",
-)
+KERNELS = ("compiling.py", "compiled_kernels.py", "compiled_tiles.py", "compiled_int8.py", "int8.py")
 
 
 class OnDisk(FunctionCache):

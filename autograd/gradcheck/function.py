@@ -81,11 +81,7 @@ class CheckedFunction:
     """
 
     def __init__(
-        self,
-        func: Callable[..., Any],
-        inputs: Any,
-        parameter_names: Sequence[str] = (),
-        precision: str = "float64",
+        self, func: Callable[..., Any], inputs: Any, parameter_names: Sequence[str] = (), precision: str = "float64"
     ):
         self.func, self.precision = func, precision
         self.narrow = precision == "float32"

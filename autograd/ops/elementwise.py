@@ -318,9 +318,4 @@ def _astype(x: Tensor, dtype: DTypeLike, copy: bool = False) -> Tensor:
     return x if x.dtype == dtype else astype(x, dtype)
 
 
-attach(
-    __pow__=power,
-    __rpow__=lambda x, other: power(other, x),
-    copy=clone,
-    astype=_astype,
-)
+attach(__pow__=power, __rpow__=lambda x, other: power(other, x), copy=clone, astype=_astype)

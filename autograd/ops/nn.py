@@ -11,13 +11,7 @@ from numpy.typing import DTypeLike
 from autograd import random
 from autograd.backend import backend_of, constant, keep_bfloat16, keep_where, silent, widened
 from autograd.engine import Op, apply, evaluate
-from autograd.ops.shape import (
-    as_attention_inputs,
-    leading_shape,
-    linear_inputs,
-    mask_array,
-    norm_inputs,
-)
+from autograd.ops.shape import as_attention_inputs, leading_shape, linear_inputs, mask_array, norm_inputs
 from autograd.random import Mask
 from autograd.tensor import Tensor, TensorLike, TensorOrArray, array_of, number, tensors
 
