@@ -1,1 +1,1 @@
-"""Parallel corpora and treebanks: the built-in ones, and statistics and splits of others."""
+"""The built-in parallel corpus."""

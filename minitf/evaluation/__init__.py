@@ -1,1 +1,1 @@
-"""Scores of translations and of trees: BLEU and chrF through sacrebleu, EVALB; trees as text."""
+"""Scores of translations: BLEU and chrF through sacrebleu."""

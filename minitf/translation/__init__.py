@@ -1,1 +1,1 @@
-"""Text in, text out: translate and parse lines with a trained run."""
+"""Text in, text out: translate lines with a trained run."""
