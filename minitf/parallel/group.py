@@ -1,5 +1,4 @@
-"""A group of ranks, its collective operations all-gather, barrier, broadcast and all-reduce, over MPI, and gradient
-buckets: gradients in one flat buffer, all-reduced over all ranks.
+"""The ranks of a job: collective operations over MPI and NCCL, and gradients in buckets that all ranks sum.
 
 mpiexec starts the ranks, on one host or several, and ends all of them when one dies. A rank that hangs is noticed by
 the others, which wait for it in a collective operation no longer than TIMEOUT_VARIABLE says, and then end the job.

@@ -1,5 +1,4 @@
-"""Start a run, or resume it from its newest checkpoint, with the same results as if it had never been interrupted; and
-score its translations at the end."""
+"""Start a run, or resume it from its newest checkpoint as if it had never been interrupted; score it at the end."""
 
 from __future__ import annotations
 
