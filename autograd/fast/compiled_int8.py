@@ -1,6 +1,6 @@
 """`linear_packed` (int8.py) by the instructions of the processor that Numba compiles for.
 
-`_multiply_add` is written for all of them: vpdpbusd, where there is AVX-512 VNNI or AVX-VNNI, multiplies four pairs of
+`multiply_add` is written for all of them: vpdpbusd, where there is AVX-512 VNNI or AVX-VNNI, multiplies four pairs of
 bytes and adds them up; elsewhere bytes are widened to 16 bits, and LLVM finds the instruction for pairs of those:
 vpmaddwd with AVX2 or AVX-512, pmaddwd with SSE2, smull with NEON.
 
@@ -10,22 +10,28 @@ to reorder or fuse (`compiled_exactly`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from autograd.fast.compiled import plain
 from autograd.fast.compiled_tiles import (
     F32,
     FEATURES,
     I32,
-    at_least,
-    function_named,
+    element,
     in_all_lanes,
+    instruction,
     number,
-    of_tiles,
+    store,
+    sums_of_tile,
     vectors_from,
+    width_of_tile,
 )
 from autograd.fast.compiling import compiled_exactly
 from autograd.fast.int8 import LARGEST, LEAST, OUTPUTS, ZERO, Int8Weights
@@ -47,7 +53,7 @@ VECTOR, PAIRS, BYTE = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(16), 2
 
 @compiled_exactly
 def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
-    """The integers of the rows of x, four to a group, as `_multiply_add` takes them, and their factors.
+    """The integers of the rows of x, four to a group, as `multiply_add` takes them, and their factors.
 
     PARTS = 1: the bytes of a group in the order of x
     PARTS = 2: first and third elements in 16 bits each, of all groups, then second and fourth ones
@@ -78,15 +84,14 @@ def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
                 low[i] &= np.int32(0xFF00FF)
 
 
-def _multiply_add(builder: Any, total: Any, *x_and_w: Any) -> Any:
+def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
     """total + Σ x · w, four products of an unsigned and a signed byte in each lane.
 
-    x_and_w: PARTS vectors of `quantise_inputs`, and one of weights
+    x: PARTS vectors of `quantise_inputs`
     """
-    *x, w = x_and_w
     if VNNI:
         name = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"  # with AVX-VNNI, too
-        return builder.call(function_named(builder, name, VECTOR), [total, x[0], w])
+        return builder.call(instruction(builder, VNNI, name, VECTOR), [total, x[0], w])
     byte = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, BYTE)] * PAIRS.count)
     w = builder.bitcast(w, PAIRS)
     for pairs, of_weights in zip(x, (builder.ashr(builder.shl(w, byte), byte), builder.ashr(w, byte)), strict=True):
@@ -102,23 +107,56 @@ def _multiply_add(builder: Any, total: Any, *x_and_w: Any) -> Any:
     return total
 
 
-def _finish(
-    builder: Any, rows: int, row: Any, output: Any, sums: list[Any], of_inputs: Any, of_weights: Any, bias: Any,
-    least: Any,
-) -> list[Any]:  # fmt: skip
-    """max(sum · (of_inputs[row] · of_weights[output]) + bias[output], least)"""
-    of_float, finished = ir.VectorType(F32, LANES), []
-    factors, shifts = (vectors_from(builder, each, output, rows, of_float) for each in (of_weights, bias))
-    for index, total in enumerate(sums):
-        r, v = divmod(index, len(factors))
-        place = builder.gep(of_inputs.data, [builder.add(row, number(r))])
-        of_input = in_all_lanes(builder, builder.load(place), of_float)
-        scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
-        finished.append(at_least(builder, builder.fadd(scaled, shifts[v]), in_all_lanes(builder, least, of_float)))
-    return finished
+def product_of_tile(rows: int) -> Callable[..., None]:
+    """A function for the outputs of a tile, of `rows` rows."""
+    of_float = ir.VectorType(F32, LANES)
+
+    @intrinsic
+    def product(
+        typing_context: Any, x: Any, row: Any, words: Any, steps: Any, start: Any, output: Any, y: Any, y_row: Any,
+        of_inputs: Any, of_weights: Any, bias: Any, least: Any,
+    ) -> Any:  # fmt: skip
+        """y[y_row + r, output + o] = max(sum · (of_inputs[row + r] · of_weights[output + o]) + bias[output + o], least)
+
+        sum = start[output + o] + Σ x[row + r] · weights[output + o]
+
+        Shapes: as `linear_int8`
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, words, start, y, of_inputs, of_weights, bias = (
+                make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 4, 6, 8, 9, 10)
+            )
+            row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
+            least = in_all_lanes(builder, arguments[11], of_float)
+
+            def add_product(total: Any, *x_and_w: Any) -> Any:
+                return multiply_add(builder, total, x_and_w[:-1], x_and_w[-1])
+
+            begun = vectors_from(builder, start, output, rows, VECTOR)
+            sums = sums_of_tile(builder, x, row, words, steps, begun, output, rows, VECTOR, add_product, PARTS)
+            factors = vectors_from(builder, of_weights, output, rows, of_float)
+            shifts = vectors_from(builder, bias, output, rows, of_float)
+            for index, total in enumerate(sums):
+                r, v = divmod(index, len(begun))
+                of_row = builder.add(row, number(r))
+                of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
+                scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
+                shifted = builder.fadd(scaled, shifts[v])
+                result = builder.select(builder.fcmp_ordered("<", shifted, least), least, shifted)  # NaN stays
+                place = builder.add(y_row, number(r)), builder.add(output, number(LANES * v))
+                store(builder, result, element(builder, y, *place))
+            return context.get_dummy_value()
+
+        index = types.intp
+        arrays = of_inputs, of_weights, bias
+        return types.void(x, index, words, index, start, index, y, index, *arrays, types.float32), generate
+
+    return product
 
 
-_outputs = of_tiles(VECTOR, _multiply_add, _finish, PARTS)
+OF_TWO, OF_FOUR = (width_of_tile(rows, LANES) for rows in (2, 4))
+of_one, of_two, of_four = (product_of_tile(rows) for rows in (1, 2, 4))
 
 
 @compiled_exactly
@@ -133,8 +171,18 @@ def linear_int8(
     out being a multiple of 64
     """
     least = f4(0) if relu else f4(-np.inf)
-    steps, others = q.shape[1] // PARTS, (of_inputs, of_weights, bias, least)
-    _outputs(q, len(q), words, steps, start, first, end, y, y_row, others)
+    rows, steps = len(q), q.shape[1] // PARTS
+    whole = rows // 4 * 4
+    for group in range(first, end, OUTPUTS):
+        for output in range(group, group + OUTPUTS, OF_FOUR):
+            for row in range(0, whole, 4):
+                of_four(q, row, words, steps, start, output, y, y_row + row, of_inputs, of_weights, bias, least)
+        if rows - whole >= 2:
+            for output in range(group, group + OUTPUTS, OF_TWO):
+                of_two(q, whole, words, steps, start, output, y, y_row + whole, of_inputs, of_weights, bias, least)
+        if rows % 2:
+            at = rows - 1
+            of_one(q, at, words, steps, start, group, y, y_row + at, of_inputs, of_weights, bias, least)
 
 
 @entry("numba", lambda x, weights, relu=False: plain(x))

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import config
 from numba.core.codegen import get_host_cpu_features
+from numba.core.errors import UnsupportedError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -61,24 +62,50 @@ def element(builder: Any, array: Any, row: Any, column: Any) -> Any:
 
 def fused(builder: Any, kind: Any) -> Any:
     """Return the function x · y + z, rounded once where the processor can."""
-    return function_named(
-        builder, f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}", kind
-    )
+    name = f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}"
+    return function_named(builder, name, kind)
 
 
-def function_named(builder: Any, name: str, kind: Any) -> Any:
-    """LLVM's function of three values of a kind."""
+def function_named(builder: Any, name: str, kind: Any, of_others: Any = None) -> Any:
+    """LLVM's function of three values of a kind, or of one and two others."""
     found = builder.module.globals.get(name)
-    return found or ir.Function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
+    kinds = [kind, of_others or kind, of_others or kind]
+    return found or ir.Function(builder.module, ir.FunctionType(kind, kinds), name)
+
+
+def instruction(builder: Any, feature: str, name: str, kind: Any, of_others: Any = None) -> Any:
+    """`function_named` for an instruction that processors with a feature have; LLVM ends the process without it.
+
+    Raises: UnsupportedError for a processor that lacks it
+    """
+    if f"+{feature}" not in FEATURES:
+        raise UnsupportedError(
+            f"{name} needs {feature}, which the processor that Numba compiles for lacks; features come from the "
+            "processor, or from NUMBA_CPU_FEATURES"
+        )
+    return function_named(builder, name, kind, of_others)
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
     """Let `step` compute new values of each i < count from those before; return the last ones."""
-    values = [cgutils.alloca_once_value(builder, each) for each in begun]
-    with cgutils.for_range(builder, count) as loop:
-        for value, new in zip(values, step(loop.index, [builder.load(each) for each in values]), strict=True):
-            builder.store(new, value)
-    return [builder.load(each) for each in values]
+    before = builder.block
+    head, body, after = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    i = builder.phi(I64)
+    i.add_incoming(number(0), before)
+    values = [builder.phi(each.type) for each in begun]
+    for value, each in zip(values, begun, strict=True):
+        value.add_incoming(each, before)
+    builder.cbranch(builder.icmp_signed("<", i, count), body, after)
+    builder.position_at_end(body)
+    new = step(i, values)
+    i.add_incoming(builder.add(i, number(1)), builder.block)
+    for value, each in zip(values, new, strict=True):
+        value.add_incoming(each, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return values
 
 
 def width_of_tile(rows: int, lanes: int) -> int:
@@ -93,7 +120,7 @@ def sums_of_tile(
     """start[o] + Σ x[row + r] · weights[output + o]: the vectors of a row, of one row after the other.
 
     vector: of elements of x and of weights
-    add_product: (builder, sum, numbers of x in all lanes, weights) -> sum
+    add_product: (sum, numbers of x in all lanes, weights) -> sum
     parts: numbers of x that weights are multiplied with; row r of x has the first ones of all steps, then the others
 
     Shapes: x [R, ≥ parts · steps], weights [out / 64 · steps · 64]
@@ -113,7 +140,7 @@ def sums_of_tile(
         new: list[Any] = []
         for parts_of_row in inputs:
             numbers = [in_all_lanes(builder, builder.load(builder.gep(part, [i])), vector) for part in parts_of_row]
-            new += [add_product(builder, sums[len(new) + v], *numbers, each) for v, each in enumerate(w)]
+            new += [add_product(sums[len(new) + v], *numbers, each) for v, each in enumerate(w)]
         return new
 
     return loop_over(builder, steps, start * rows, step)
@@ -125,81 +152,42 @@ def vectors_from(builder: Any, array: Any, first: Any, rows: int, vector: Any) -
     return [load(builder, builder.gep(array.data, [place]), vector) for place in places]
 
 
-def of_tiles(
-    vector: Any, add_product: Callable[..., Any], finish: Callable[..., list[Any]], parts: int = 1
-) -> Callable[..., None]:
-    """Return a function that computes the outputs of rows of x, tile by tile, from sums of products.
+def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
+    """A function for the outputs of a tile, of `rows` rows."""
+    vector = ir.VectorType(F32, lanes)
 
-    vector: of elements of x and of weights
-    add_product: see `sums_of_tile`
-    finish: (builder, rows, row, output, sums of a tile, others) -> its outputs, in vectors of float32
-    """
-    lanes = vector.count
+    @intrinsic
+    def product(
+        typing_context: Any, x: Any, row: Any, weights: Any, steps: Any, bias: Any, output: Any, y: Any, y_row: Any
+    ) -> Any:
+        """y[y_row + r, output + o] = bias[output + o] + Σ x[row + r] · weights[output + o]
 
-    def tile(rows: int) -> Callable[..., None]:
-        @intrinsic
-        def product(
-            typing_context: Any, x: Any, row: Any, weights: Any, steps: Any, start: Any, output: Any, y: Any,
-            y_row: Any, others: Any,
-        ) -> Any:  # fmt: skip
-            """y[y_row + r, output + o] = finished(start[output + o] + Σ x[row + r] · weights[output + o])"""
+        Shapes: as `linear_of_tiles`
+        """
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                def opened(kind: Any, value: Any) -> Any:
-                    return make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else value
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, weights, bias, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 4, 6))
+            row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
 
-                x, row, weights, steps, start, output, y, y_row = map(opened, signature.args[:8], arguments[:8])
-                given = enumerate(signature.args[8].types)
-                others = [opened(kind, builder.extract_value(arguments[8], i)) for i, kind in given]
-                begun = vectors_from(builder, start, output, rows, vector)
-                sums = sums_of_tile(builder, x, row, weights, steps, begun, output, rows, vector, add_product, parts)
-                for place, total in enumerate(finish(builder, rows, row, output, sums, *others)):
-                    r, v = divmod(place, len(begun))
-                    y_place = builder.add(y_row, number(r)), builder.add(output, number(lanes * v))
-                    store(builder, total, element(builder, y, *y_place))
-                return context.get_dummy_value()
+            def add_product(total: Any, x: Any, w: Any) -> Any:
+                return builder.call(fused(builder, vector), [x, w, total])
 
-            index = types.intp
-            return types.void(x, index, weights, index, start, index, y, index, others), generate
+            start = vectors_from(builder, bias, output, rows, vector)
+            sums = sums_of_tile(builder, x, row, weights, steps, start, output, rows, vector, add_product)
+            for place, total in enumerate(sums):
+                r, v = divmod(place, len(start))
+                column = builder.add(output, number(lanes * v))
+                store(builder, total, element(builder, y, builder.add(y_row, number(r)), column))
+            return context.get_dummy_value()
 
-        return product
+        index = types.intp
+        return types.void(x, index, weights, index, bias, index, y, index), generate
 
-    of_one, of_two, of_four = (tile(rows) for rows in (1, 2, 4))
-    two, four = (width_of_tile(rows, lanes) for rows in (2, 4))
-
-    @compiled_inside
-    def outputs(
-        x: Array, rows: int, weights: Array, steps: int, start: Array, first: int, end: int, y: Array, y_row: int,
-        others: Any,
-    ) -> None:  # fmt: skip
-        whole = rows // 4 * 4
-        for group in range(first, end, OUTPUTS):
-            for output in range(group, group + OUTPUTS, four):
-                for row in range(0, whole, 4):
-                    of_four(x, row, weights, steps, start, output, y, y_row + row, others)
-            if rows - whole >= 2:
-                for output in range(group, group + OUTPUTS, two):
-                    of_two(x, whole, weights, steps, start, output, y, y_row + whole, others)
-            if rows % 2:
-                of_one(x, rows - 1, weights, steps, start, group, y, y_row + rows - 1, others)
-
-    return outputs
+    return product
 
 
-def at_least(builder: Any, vector: Any, least: Any) -> Any:
-    """max(vector, least); NaN stays."""
-    return builder.select(builder.fcmp_ordered("<", vector, least), least, vector)
-
-
-def _add_product(builder: Any, total: Any, x: Any, w: Any) -> Any:
-    return builder.call(fused(builder, total.type), [x, w, total])
-
-
-def _finish(builder: Any, rows: int, row: Any, output: Any, sums: list[Any], least: Any) -> list[Any]:
-    return [at_least(builder, each, in_all_lanes(builder, least, each.type)) for each in sums]
-
-
-_outputs = of_tiles(ir.VectorType(F32, LANES), _add_product, _finish)
+OF_TWO, OF_FOUR = (width_of_tile(rows, LANES) for rows in (2, 4))
+of_one, of_two, of_four = (product_of_tile(rows, LANES) for rows in (1, 2, 4))
 
 
 @compiled_inside
@@ -211,8 +199,21 @@ def linear_of_tiles(
     Shapes: x [≥ R, ≥ in], weights [≥ out / 64 · in · 64], bias [out], y [≥ first + R, out] (written), out being a
     multiple of 64
     """
-    least = f4(0) if relu else f4(-np.inf)
-    _outputs(x, rows, weights, n_in, bias, np.int64(0), bias.size, y, first, (least,))
+    whole = rows // 4 * 4
+    for group in range(0, bias.size, OUTPUTS):
+        for output in range(group, group + OUTPUTS, OF_FOUR):
+            for row in range(0, whole, 4):
+                of_four(x, row, weights, n_in, bias, output, y, first + row)
+        if rows - whole >= 2:
+            for output in range(group, group + OUTPUTS, OF_TWO):
+                of_two(x, whole, weights, n_in, bias, output, y, first + whole)
+        if rows % 2:
+            of_one(x, rows - 1, weights, n_in, bias, group, y, first + rows - 1)
+    if relu:
+        for r in range(first, first + rows):
+            some = y[r][: bias.size]
+            for i in range(some.size):
+                some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
 
 
 @intrinsic
@@ -270,17 +271,23 @@ def weighted_sum(
         count = builder.extract_value(places.shape, 0)
 
         def columns(kind: Any, offset: Any) -> None:
-            """The columns of one vector, from an offset on."""
+            """The columns of one vector, or one column, from an offset on."""
+            width = getattr(kind, "count", None)
 
             def step(s: Any, sums: list[Any]) -> list[Any]:
                 place = builder.load(builder.gep(places.data, [s]))
-                value = load(builder, element(builder, values, place, builder.add(column, offset)), kind)
-                weight = in_all_lanes(builder, builder.load(builder.gep(weights.data, [s])), kind)
-                return [builder.call(fused(builder, kind), [weight, value, sums[0]])]
+                value = element(builder, values, place, builder.add(column, offset))
+                weight = builder.load(builder.gep(weights.data, [s]))
+                if width is None:
+                    return [builder.call(fused(builder, kind), [weight, builder.load(value), sums[0]])]
+                weight = in_all_lanes(builder, weight, kind)
+                return [builder.call(fused(builder, kind), [weight, load(builder, value, kind), sums[0]])]
 
-            zero = ir.Constant(kind, [ir.Constant(F32, 0.0)] * kind.count)
-            (total,) = loop_over(builder, count, [zero], step)
-            store(builder, total, element(builder, y, row, builder.add(y_column, offset)))
+            zero = ir.Constant(F32, 0.0)
+            begun = zero if width is None else ir.Constant(kind, [zero] * width)
+            (total,) = loop_over(builder, count, [begun], step)
+            place = element(builder, y, row, builder.add(y_column, offset))
+            builder.store(total, place) if width is None else store(builder, total, place)
 
         whole = builder.sdiv(size, number(16))
         done = builder.mul(whole, number(16))
@@ -290,7 +297,7 @@ def weighted_sum(
             return []
 
         def singles(i: Any, none: list[Any]) -> list[Any]:
-            columns(ir.VectorType(F32, 1), builder.add(i, done))
+            columns(F32, builder.add(i, done))
             return []
 
         loop_over(builder, whole, [], vectors)
