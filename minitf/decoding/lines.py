@@ -28,7 +28,7 @@ __all__ = ["Translation", "search_of"]
 MAX_TOKENS_PER_BATCH, MAX_TOKENS_OF_GPU = 4096, 16384
 """Source subwords searched at once, on a CPU and on a GPU, where a step of any number of rows takes the host 4 ms."""
 TOKENS_PER_ROW = 8
-"""Of the limit, for each hypothesis searched at once, which has V logits and, in the end, about 25 keys and values."""
+"""Share of the limit that each hypothesis searched at once takes: it has V logits, and about 25 keys and values."""
 LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 """Lines of a stream that are sorted together: enough for batches of equal lengths, soon enough to see translations."""
 Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Any]]
@@ -77,8 +77,8 @@ class Plan:
     """Settings in which the translator's own values have replaced those missing."""
 
     search: BeamSearchConfig
-    max_tokens_per_batch: int = MAX_TOKENS_PER_BATCH
-    """Most source subwords searched at once, padding included, and an eighth as many hypotheses."""
+    max_tokens_per_batch: int | None = None
+    """Most source subwords searched at once, padding included; hypotheses: an eighth as many; None: by the device."""
     max_sentences_per_batch: int | None = None
     progress: Callable[[int], object] = lambda lines: None
     """Called with the number of lines finished since the last call."""
@@ -141,9 +141,7 @@ class LineTranslator:
         if unknown := given.keys() - Settings.__annotations__.keys():
             raise _unknown_setting(min(unknown))
         of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
-        on_cpu = getattr(getattr(self.decoder, "backend", None), "kind", "cpu") == "cpu"
-        limit = {"max_tokens_per_batch": MAX_TOKENS_PER_BATCH if on_cpu else MAX_TOKENS_OF_GPU}
-        return Plan(replace(self.search, **of_search), **{**limit, **given})
+        return Plan(replace(self.search, **of_search), **given)
 
     def nbest(self, lines: Sequence[str], plan: Plan, first_line: int = 1) -> list[list[Translation]]:
         """Return the n best translations of each line; the lines are numbered from `first_line` in warnings."""
@@ -196,9 +194,11 @@ class LineTranslator:
     def _run(
         self, sentences: Sequence[list[int]], job: Job, plan: Plan, rows: int, done: Callable[[Sequence[int]], object]
     ) -> list[Any]:
-        most = max(1, plan.max_tokens_per_batch // (TOKENS_PER_ROW * rows))
+        on_cpu = getattr(getattr(self.decoder, "backend", None), "kind", "cpu") == "cpu"
+        tokens = plan.max_tokens_per_batch or (MAX_TOKENS_PER_BATCH if on_cpu else MAX_TOKENS_OF_GPU)
+        most = max(1, tokens // (TOKENS_PER_ROW * rows))
         most = min(most, plan.max_sentences_per_batch or most)
-        limits: Any = {"max_tokens": plan.max_tokens_per_batch, "max_sentences": most, "rows": rows}
+        limits: Any = {"max_tokens": tokens, "max_sentences": most, "rows": rows}
         with self._lock:
             return run_batches(self.decoder, sentences, job, **limits, done=done, source_eos=self._source_eos)
 
