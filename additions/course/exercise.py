@@ -39,7 +39,7 @@ DERIVE = {
 }  # fmt: skip
 KINDS = {
     "derive": "Derive: the formula of the forward pass is given, its derivative is yours to find, on paper first.",
-    "build": "Build: you are told what to compute; you write how.",
+    "build": "Build: the result is given in words; you write the function.",
     "explain": "Explain: predict what the experiment gives; then it is run, and you learn what you assumed.",
     "bug": "Find the bug: one line is wrong.",
 }
