@@ -200,7 +200,7 @@ def dropped(xp: Any, x: Array, drop: Mask | None) -> Array:
 
 def draw(shape: tuple[int, ...], p: float, training: bool = True) -> Mask | None:
     """The next dropout mask of `shape`; None for p = 0 or without training.  Raises: ValueError for p outside [0, 1)"""
-    p = number("dropout probability", p)
+    p = number("p", p)
     random.threshold(p)
     return random.next_mask(shape, p) if p and training else None
 
