@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -93,26 +94,39 @@ def run_blocks(work: Callable[[slice], Any], rows: int, block: int, worth_waking
 
 def run(work: Callable[[Any], Any], tasks: Sequence[Any], worth_waking: bool = True) -> None:
     """Call `work` on each of the tasks, on all threads; after an error or Ctrl-C, none begins another task."""
-    waiting = iter(tasks)  # shared: a thread that has finished a task takes the next
+    # shared: a thread that has finished a task takes the next.  At its end, it lets go of `work`, which holds arrays: a
+    # busy machine may leave the call of another thread in the queue for long.
+    waiting = iter([(work, task) for task in tasks])
+    errors: list[BaseException] = []
 
     def take() -> None:
         try:
-            for task in waiting:
-                work(task)
+            for call, task in waiting:
+                call(task)
         finally:
             for _ in waiting:  # none is left, but after an error
                 pass
 
-    others = []
+    def help_with(busy: threading.Lock) -> None:
+        with busy:
+            try:
+                take()
+            except BaseException as error:  # raised below, in the thread that called
+                errors.append(error)
+
+    others: list[threading.Lock] = []
     if _Process.pool is not None and worth_waking and len(tasks) > 1 and not _Process.alone.get():
-        others = [_Process.pool.submit(take) for _ in range(min(_Process.threads or 1, len(tasks)) - 1)]
+        others = [threading.Lock() for _ in range(min(_Process.threads or 1, len(tasks)) - 1)]
+        for busy in others:
+            _Process.pool.submit(partial(help_with, busy))
     try:
         take()
     finally:  # after an error or Ctrl-C in this thread, the others must not go on writing into arrays
-        errors = [other.exception() for other in others if not other.cancel()]
-    for error in errors:
-        if error is not None:
-            raise error
+        for busy in others:  # one that has not begun yet will find no task
+            with busy:
+                pass
+    if errors:
+        raise errors[0]
 
 
 def in_order(partial: dict[int, Array]) -> Array:
@@ -141,47 +155,13 @@ def _quotas(cgroup: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> 
                     yield max(1, int(quota) // int(period))
 
 
-# ---- Threads: a pool for tasks of less than a tenth of a millisecond ----
+# ---- Threads: a pool for calls of less than a tenth of a millisecond ----
 #
-# A future of `concurrent.futures` has a condition, a state, callbacks and a locked queue; a task here has two locks.
-
-
-class Task:
-    """A call that a thread of the pool makes, unless it is cancelled first."""
-
-    __slots__ = ("_done", "_error", "_taken", "_work")
-
-    def __init__(self, work: Callable[[], None]):
-        self._work = work
-        self._error: BaseException | None = None
-        self._taken, self._done = threading.Lock(), threading.Lock()
-        self._done.acquire()
-
-    def run(self) -> None:
-        """Make the call, unless it was cancelled."""
-        if not self._taken.acquire(blocking=False):
-            return
-        try:
-            self._work()
-        except BaseException as error:  # `exception` returns it
-            self._error = error
-        self._done.release()
-
-    def cancel(self) -> bool:
-        """Cancel the call if it has not begun; return whether it had not."""
-        cancelled = self._taken.acquire(blocking=False)
-        if cancelled:
-            del self._work  # it holds arrays, and a busy machine may leave this task in the queue for long
-        return cancelled
-
-    def exception(self) -> BaseException | None:
-        """Wait until the call has ended; return the exception that it raised, if any."""
-        with self._done:
-            return self._error
+# A future of `concurrent.futures` has a condition, a state, callbacks and a locked queue; a call here has one lock.
 
 
 class Workers:
-    """Threads that run submitted tasks in order.  They end with this object, and a forked process starts its own."""
+    """Threads that make submitted calls in order.  They end with this object, and a forked process starts its own."""
 
     def __init__(self, threads: int):
         self.threads = threads
@@ -189,24 +169,22 @@ class Workers:
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         for i in range(self.threads):
-            threading.Thread(target=_serve, args=(self._tasks,), name=f"autograd-{i}", daemon=True).start()
+            threading.Thread(target=_serve, args=(self._calls,), name=f"autograd-{i}", daemon=True).start()
 
-    def submit(self, work: Callable[[], None]) -> Task:
-        """Have a thread call `work`."""
+    def submit(self, call: Callable[[], None]) -> None:
+        """Have a thread make a call, which raises nothing."""
         if self._process != os.getpid():  # a forked child has the queue, but none of the threads
             self._start()
-        task = Task(work)
-        self._tasks.put(task)
-        return task
+        self._calls.put(call)
 
     def __del__(self) -> None:
         for _ in range(self.threads):
-            self._tasks.put(None)
+            self._calls.put(None)
 
 
-def _serve(tasks: SimpleQueue[Task | None]) -> None:
-    while (task := tasks.get()) is not None:
-        task.run()
-        del task  # it holds arrays
+def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        del call  # it holds arrays

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 import threadpoolctl
 
 from autograd.fast import cpu_kernels, keep_freed_memory, return_freed_memory, set_threads, thread_count
-from autograd.fast.threads import _quotas, run_blocks
+from autograd.fast.threads import _Process, _quotas, run, run_blocks
 
 
 def normal(rng, shape):
@@ -159,20 +160,38 @@ def test_threads_end_when_others_replace_them():
     assert not mine.is_alive()
 
 
+def test_a_thread_that_comes_late_has_kept_nothing():
+    set_threads(2)
+    go_on = threading.Event()
+    _Process.pool.submit(go_on.wait)  # until then, the other thread takes nothing
+
+    def work(task):
+        pass
+
+    kept = weakref.ref(work)
+    run(work, [1, 2, 3])
+    del work
+    assert kept() is None
+    go_on.set()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_threads_start_anew_after_a_fork():
     program = """
-import os, signal
-from autograd.fast.threads import Workers
+import os, threading
+from autograd.fast.threads import run, set_threads
 
-workers = Workers(2)
-assert workers.submit(lambda: None).exception() is None
+def meet():  # two tasks that wait for each other
+    run(lambda barrier: barrier.wait(), [threading.Barrier(2, timeout=20)] * 2)
+
+set_threads(2)
+meet()
 child = os.fork()
 if child == 0:
-    signal.alarm(20)  # a task that nobody serves would be waited for forever
-    os._exit(0 if workers.submit(lambda: None).exception() is None else 1)
+    meet()
+    os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-assert workers.submit(lambda: None).exception() is None
+meet()
 """
     subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=True, timeout=60)
 
