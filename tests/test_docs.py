@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from autograd import random
-from minitf.app.commands import COMMANDS, function_of
+from minitf.__main__ import COMMANDS, function_of
 from minitf.errors import UserError
 
 ROOT = Path(__file__).parent.parent

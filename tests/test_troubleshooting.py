@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from minitf.app import commands
+from minitf import __main__ as commands
 from minitf.config import PRESETS
 from minitf.parallel import launch
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
@@ -77,7 +77,7 @@ def answered(folder, code):
         warnings.resetwarnings()
         if code.startswith("minitf "):
             words = shlex.split(code)[1:]
-            return run_command(commands.main, [*words, *SMALL] if "--max-steps" in words else words)
+            return run_command(commands.run, [*words, *SMALL] if "--max-steps" in words else words)
         return exec(code, {})  # Child prints the traceback
 
     child = Child(work)

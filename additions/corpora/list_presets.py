@@ -40,13 +40,14 @@ def list_presets() -> str:
 
 
 def _row(preset: Preset) -> tuple[str, ...]:
-    from minitf.model.counting import parameter_count, with_vocabulary  # deferred: needs NumPy
+    from minitf.model.transformer import Transformer  # deferred: needs NumPy
 
     figures = (("parameters", "{:g} M"), ("perplexity", "{:.2f}"), ("bleu", "{:.4g}"))
     parameters, perplexity, bleu = (
         form.format(preset.published[name]) if name in preset.published else "" for name, form in figures
     )
-    count, operations = parameter_count(with_vocabulary(preset.config)), training_flops(preset.config)
+    model = Transformer(replace(preset.config.model, vocab_size=preset.config.vocab_size), seed=None)
+    count, operations = model.parameter_count(), training_flops(preset.config)
     return preset.name, f"{count:,}", parameters, f"{operations:.1e}", perplexity, bleu, preset.about
 
 

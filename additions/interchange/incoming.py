@@ -16,7 +16,7 @@ from additions.interchange.piece_vocabulary import PieceVocabulary, VocabularyPa
 from additions.interchange.stored_arrays import Array, ModelFileError, Stored, StoredArray, runs
 from additions.interchange.vocabularies import Pieces, read_json
 from minitf.config import RunConfig, TransformerConfig
-from minitf.model.counting import parameter_shapes
+from minitf.model.transformer import Transformer
 from minitf.system.files import parse_json_object
 
 LONGEST_LINE, MOST_TOKENS = 512, 1024
@@ -264,7 +264,7 @@ def read_parameters(
     """
     orders = {**dict.fromkeys(SOURCE_ROWS, source_order), **dict.fromkeys(TARGET_ROWS, target_order)}
     arrays = {}
-    shapes = parameter_shapes(config)
+    shapes = {name: p.shape for name, p in Transformer(config, seed=None).named_parameters().items()}
     for name in sorted(shapes, key=lambda name: name.endswith(".bias")):  # projections side by side in memory
         shape, found, order = shapes[name], read(name), orders.get(name)
         if order is not None and (len(found.shape) != len(shape) or found.shape[0] <= max(order, default=-1)):

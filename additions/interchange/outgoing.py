@@ -20,7 +20,7 @@ from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.config.options import to_plain
 from minitf.data.vocabulary import AnyVocabulary, sized
 from minitf.errors import UserError
-from minitf.model.counting import parameter_shapes
+from minitf.model.transformer import Transformer
 
 NEVER = -1e9
 """A bias that keeps a token out of the softmax."""
@@ -130,8 +130,8 @@ class Outgoing:
 
     def parameters(self) -> list[str]:
         """Return the names of all parameters but the rows of pieces, with biases where attention has none."""
-        with_bias = replace(self.model, attention_bias=True)
-        return [name for name in parameter_shapes(with_bias) if name not in (*SOURCE_ROWS, *TARGET_ROWS)]
+        with_bias = Transformer(replace(self.model, attention_bias=True), seed=None)
+        return [name for name in with_bias.named_parameters() if name not in (*SOURCE_ROWS, *TARGET_ROWS)]
 
 
 def _is_lacking(learned: LearnedModel, side: str, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""Other programs' names for the parameters of `minitf.model.counting.parameter_shapes`.
+"""Other programs' names for the parameters of a `Transformer`.
 
 Source: fairseq, modules/transformer_layer.py; marian-dev, src/models/transformer.h; ctranslate2/specs/attention_spec.py
 """

@@ -25,7 +25,7 @@ from minitf.data.prepared import PreparedCorpus, is_prepared
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, sized
 from minitf.decoding.lines import search_of
 from minitf.errors import UserError
-from minitf.model.counting import parameter_shapes
+from minitf.model.transformer import Transformer
 from minitf.storage.run_directory import RunDirectory
 from minitf.translation.translator import LearnedModel
 
@@ -132,10 +132,10 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
 
     Raises: UserError for numbers that are not finite, or too large for float16
     """
-    shapes = parameter_shapes(sized(learned.config.model, learned.vocabulary))
+    outline = Transformer(sized(learned.config.model, learned.vocabulary), seed=None)
     listed: list[dict[str, Any]] = []
     parts: list[np.ndarray] = []
-    for name, shape in shapes.items():
+    for name, parameter in outline.named_parameters().items():
         array = np.ascontiguousarray(learned.weights[name], "<f4")
         kind = "float32" if weights == "int8" and array.ndim == 1 else weights
         largest = np.abs(array).max()
@@ -144,7 +144,7 @@ def packed(learned: LearnedModel, weights: Weights) -> tuple[list[dict[str, Any]
                 f"{learned.origin} has {largest} in {name}, which cannot be stored as {kind}; choose --weights "
                 "float32, or train again where the run has diverged"
             )
-        listed.append({"name": name, "shape": list(shape), "type": kind})
+        listed.append({"name": name, "shape": list(parameter.shape), "type": kind})
         if kind == "int8":
             parts += quantise(array)
         else:

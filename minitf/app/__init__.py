@@ -1,1 +1,1 @@
-"""The commands of `minitf`, listed in `commands.py`."""
+"""The commands of `minitf`, listed in `__main__.py`."""

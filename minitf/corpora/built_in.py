@@ -55,27 +55,9 @@ Pair = tuple[str, str]  # (English, German)
 Corpus = Splits[Pair]
 """(English, German) pairs; no English and no German line occurs twice in the three sets together."""
 
-# The phrases that the demo translates at its end, with the right translations; they are not in the corpus.
-SAMPLE_PAIRS: tuple[Pair, ...] = (
-    ("at a quarter past seven", "um Viertel nach sieben"),
-    ("seven thousand six hundred and twenty-one", "siebentausendsechshunderteinundzwanzig"),
-    ("a seventeen-year-old girl", "ein siebzehnjähriges Mädchen"),
-    (
-        "The meeting is on the twenty-first of March at half past seven.",
-        "Die Sitzung ist am einundzwanzigsten März um halb acht.",
-    ),
-    ("The train to Vienna leaves at twenty-five to nine.", "Der Zug nach Wien fährt um fünf nach halb neun ab."),
-    (
-        "Anna paid one euro and eighty cents for the apple.",
-        "Anna hat einen Euro und achtzig Cent für den Apfel bezahlt.",
-    ),
-    (
-        "Our grandmother was born on the third of October nineteen thirty-six.",
-        "Unsere Großmutter wurde am dritten Oktober neunzehnhundertsechsunddreißig geboren.",
-    ),
-    ("peter has been working here for sixteen months", "Peter arbeitet seit sechzehn Monaten hier."),
-)
-SAMPLES: tuple[str, ...] = tuple(english for english, _ in SAMPLE_PAIRS)
+TEXTS = files("minitf.corpora") / "texts"
+SAMPLE_PAIRS: Any = [tuple(line.split("\t")) for line in (TEXTS / "samples.tsv").read_text("utf-8").splitlines()]
+"""The phrases that the demo translates at its end, with the right translations; they are not in the corpus."""
 
 
 def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test_pairs: int = 1_000) -> Corpus:
@@ -83,7 +65,7 @@ def built_in_corpus(*, train_pairs: int = 30_000, valid_pairs: int = 1_000, test
 
     Raises: UserError if a number is negative, or larger than that of the set
     """
-    lines = read_text(files("minitf.corpora") / "texts" / "phrases.tsv.bz2")
+    lines = read_text(TEXTS / "phrases.tsv.bz2")
     corpus: Splits[Any] = split([tuple(line.split("\t")) for line in lines], valid=1_000, test=1_000)
     return first(corpus, train_pairs=train_pairs, valid_pairs=valid_pairs, test_pairs=test_pairs)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from minitf.config import PathPair, RunConfig
 from minitf.config.run_config import parse_devices
-from minitf.corpora.built_in import SAMPLES, built_in_corpus, write_corpus
+from minitf.corpora.built_in import SAMPLE_PAIRS, built_in_corpus, write_corpus
 from minitf.data.batches import Batches
 from minitf.data.prepared import OtherVocabularyError, PreparedCorpus, is_prepared, prepare
 from minitf.data.text import read_lines, read_pairs
@@ -368,7 +368,7 @@ def score_translations(run: Run, say: Say) -> None:
         say(f"held-out BLEU {score.score:.2f}, chrF {characters:.2f}, exact match {100 * exact:.1f} %")
         say(f"    signature of BLEU: {score.signature}")
     if config.train is None and config.data is None:
-        samples = list(SAMPLES)
+        samples = [english for english, _ in SAMPLE_PAIRS]
     else:
         found = [pair[0] for pair in (texts.test, texts.valid, texts.train) if pair is not None and pair[0].exists()]
         samples = list(itertools.islice(read_lines(found[0]), SAMPLE_LINES)) if found else []

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,9 @@ VERSION = "0.2.0"
 
 def environment_facts() -> dict[str, str]:
     """Versions of this project, Python, NumPy, its matrix library, the system and the processor; of Numba, if used."""
-    import numpy as np  # deferred: `--help` needs no NumPy
+    from importlib.metadata import version
+
+    import numpy as np  # deferred, as importlib.metadata, which takes 30 ms: `--help` needs neither
 
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     fast = sys.modules.get("autograd.fast")

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the helpers of t
 import numpy as np
 
 from additions.pages.run_log import read_log
-from minitf.app import commands
+from minitf import __main__ as commands
 from minitf.storage import checkpoints
 from minitf.system.process import run_command
 from minitf.training.state import CLOCK_KEYS
@@ -65,7 +65,7 @@ def work(folder: Path, run: Path, way: str) -> int:
     source.write_text("".join(" ".join(draw.choices(ENGLISH, k=draw.randint(1, 12))) + "\n" for _ in range(LINES)))
     more = [*WAYS[way], "--threads", os.environ.get("THREADS", "1"), "--quiet", "--format", "jsonl"]
     words = ["translate", str(run), "--input", str(source), "--output", str(folder / "translated"), *more]
-    return status or run_command(commands.main, words)
+    return status or run_command(commands.run, words)
 
 
 def translations(path: Path) -> list[tuple[str, float]]:

@@ -59,7 +59,7 @@ from minitf.config.options import from_plain, shown, to_plain
 from minitf.config.presets import NAMED
 from minitf.data.text import read_lines
 from minitf.errors import UserError
-from minitf.model.counting import parameter_count
+from minitf.model.transformer import Transformer
 from minitf.storage.run_directory import CONFIG_NAME, RunDirectory, load_config
 from minitf.system.files import parse_json_object, read_small_file
 from minitf.system.process import run_command, say
@@ -195,7 +195,7 @@ def measure(run: Path, flags: str, pairs: int, texts: str) -> Result:
     return Result(
         name=run.name,
         seed=config.seed,
-        parameters=parameter_count(replace(config.model, vocab_size=config.vocab_size)),
+        parameters=Transformer(replace(config.model, vocab_size=config.vocab_size), seed=None).parameter_count(),
         steps=final["step"],
         best_step=best["step"],
         perplexity=best["valid_perplexity"],

@@ -10,7 +10,7 @@ from additions.corpora.list_presets import update_flops
 from additions.inspect.flops import operations
 from autograd.observers import Observer, observe
 from minitf.model.transformer import Transformer
-from tests.minitf.model.test_counting import SMALL, VARIANTS
+from tests.minitf.model.test_outlines import SMALL, VARIANTS
 
 
 class Products(Observer):

@@ -9,7 +9,7 @@ from additions.course import build_command
 from additions.course.exercise import ALL, find
 from additions.course.path.steps import STEPS
 from additions.course.tests.learner.walk import ANSWERS
-from minitf.app.commands import main
+from minitf.__main__ import run
 from minitf.system.process import run_command
 
 
@@ -19,7 +19,7 @@ def learn(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
 
     def call(*words):
-        status = run_command(main, ["learn", *words])
+        status = run_command(run, ["learn", *words])
         printed = capfd.readouterr()
         return status, printed.out + printed.err
 

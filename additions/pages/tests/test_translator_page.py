@@ -21,7 +21,7 @@ from additions.pages.sentence_attention import attention
 from additions.pages.tests.pages import Scripts
 from additions.pages.tests.translating import odd_lines
 from additions.pages.translator_page import example_sentences, languages_of, packed, spread, translator_page
-from minitf.app import commands
+from minitf import __main__ as commands
 from minitf.config.model import EOS
 from minitf.data.vocabulary import Vocabulary, sized
 from minitf.decoding.lines import search_of
@@ -121,7 +121,7 @@ def test_another_vocabulary_is_refused(made_for, tmp_path):
 
 def test_the_command_writes_a_page_of_a_run(tiny_run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    commands.main(["page", str(tiny_run), "--sentence", "a cat", "--weights", "float16"])
+    commands.run(["page", str(tiny_run), "--sentence", "a cat", "--weights", "float16"])
     assert capsys.readouterr().out == "translator.html\n"
     described = json.loads(Scripts((tmp_path / "translator.html").read_text("utf-8")).found["page"])
     assert (described["weights"], described["sentences"], described["max_source_length"]) == ("float16", ["a cat"], 255)
@@ -699,7 +699,7 @@ def test_a_slider_goes_over_the_training(chromium, tiny_run, tmp_path, capsys):
     save_config(run / "config.json", replace(load_config(run / "config.json"), max_extra_length=4))
     text = "the cat sat"
     flags = ["--output", str(path), "--sentence", text, "--weights", "float32", "--checkpoints", "2"]
-    commands.main(["page", str(run), *flags])
+    commands.run(["page", str(run), *flags])
     page = chromium
     page.complaints()
     page.open(path)

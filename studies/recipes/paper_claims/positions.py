@@ -11,9 +11,8 @@ import numpy as np
 from autograd import Tensor
 from minitf.config.presets import PRESETS
 from minitf.data.text import read_pairs
-from minitf.model.counting import parameter_count, with_vocabulary
 from minitf.model.parameters import Initializer
-from minitf.model.transformer import Encoder, sinusoids
+from minitf.model.transformer import Encoder, Transformer, sinusoids
 from paper_claims.attention import SMALL
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import SHORT, Study, compare, labelled, minus
@@ -32,8 +31,9 @@ BINS = {"13 to 15": (13, 15), "16 to 18": (16, 18), "19 and more": (19, 10**6)}
 )  # fmt: skip
 def sharing_parameters(study: Study) -> Figure:
     """Counted from the configuration, with 37,000 subwords."""
-    base = with_vocabulary(PRESETS["base"])
-    shared, apart = (parameter_count(replace(base, share_embeddings=kind)) for kind in ("all", "none"))
+    base = replace(PRESETS["base"].model, vocab_size=PRESETS["base"].vocab_size)
+    outlines = (Transformer(replace(base, share_embeddings=kind), seed=None) for kind in ("all", "none"))
+    shared, apart = (outline.parameter_count() for outline in outlines)
     return exact(1 - shared / apart, f"{shared:,} parameters instead of {apart:,}")
 
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from minitf.config.presets import PRESETS
 from minitf.decoding import search
 from minitf.decoding.search import BeamSearchConfig
-from minitf.model.counting import parameter_count, with_vocabulary
+from minitf.model.transformer import Transformer
 from paper_claims.claim import Figure, Rule, claim, exact, sampled
 from paper_claims.runs import Study, compare, labelled, minus
 from paper_claims.training import paper_flops
@@ -142,13 +142,18 @@ def over_2_bleu(study: Study) -> Figure:
 # ---- Table 3 ---------------------------------------------------------------------------------------------------------
 
 
+def parameter_count(preset: str, **changes: int) -> int:
+    model = replace(PRESETS[preset].model, vocab_size=PRESETS[preset].vocab_size, **changes)
+    return Transformer(model, seed=None).parameter_count()
+
+
 def _register_parameters(model: str, published: int, done: str) -> None:
     sentence = f"The {model} model has {published} · 10⁶ parameters."
     rule = Rule(f"millions counted less {published}", -0.5, 0.5)
 
     @claim(f"parameters-{model}", "Table 3", sentence, rule, done)
     def parameters(study: Study) -> Figure:
-        count = parameter_count(with_vocabulary(PRESETS[model]))
+        count = parameter_count(model)
         return exact(count / 1e6 - published, f"{count:,} with 37,000 subwords")
 
 
@@ -171,10 +176,8 @@ def parameters_differences(study: Study) -> Figure:
     out. Both figures of a difference are rounded."""
     rows: dict[float, dict[str, int]] = {58: {"d_k": 16}, 60: {"d_k": 32}, 36: {"layers": 2}, 50: {"layers": 4}}
     rows |= {80: {"layers": 8}, 53: {"d_ff": 1024}, 90: {"d_ff": 4096}}
-    base = with_vocabulary(PRESETS["base"])
     own = {
-        published: (parameter_count(replace(base, **row)) - parameter_count(base)) / 1e6
-        for published, row in rows.items()
+        published: (parameter_count("base", **row) - parameter_count("base")) / 1e6 for published, row in rows.items()
     }
     text = "; ".join(f"{row}: {own[m]:+.2f}, the paper {m - 65:+.0f}" for m, row in rows.items())
     return exact(max(abs(own[m] - (m - 65)) for m in rows), text.replace("{", "").replace("}", "").replace("'", ""))

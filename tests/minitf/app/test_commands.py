@@ -11,7 +11,7 @@ import pytest
 
 import autograd
 import minitf
-from minitf.app.commands import COMMANDS, GROUPS, main
+from minitf.__main__ import COMMANDS, GROUPS, run
 from minitf.system.environment import VERSION
 from minitf.system.process import run_command, shell_command
 from tests.helpers.marks import parametrize_some
@@ -21,9 +21,9 @@ HEAVY = {"autograd", "numpy", "sacrebleu", "safetensors", "sentencepiece", "tqdm
 
 
 def test_help_lists_every_command(capsys):
-    assert run_command(main, ["--help"]) == 0
+    assert run_command(run, ["--help"]) == 0
     text = capsys.readouterr().out
-    assert run_command(main, []) == 0
+    assert run_command(run, []) == 0
     assert capsys.readouterr().out == text
     lines = text.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  ")] == list(COMMANDS)
@@ -32,7 +32,7 @@ def test_help_lists_every_command(capsys):
 
 
 def test_version(capsys):
-    assert run_command(main, ["--version"]) == 0
+    assert run_command(run, ["--version"]) == 0
     assert capsys.readouterr().out == f"minitf {VERSION}\n"
 
 
@@ -53,7 +53,7 @@ def test_packages_and_changelog_are_of_one_version():
     ],
 )
 def test_what_is_no_command_is_refused_in_one_sentence(words, message, capsys):
-    assert run_command(main, words) == 2
+    assert run_command(run, words) == 2
     assert capsys.readouterr().err == f"error: {message}\n"
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from minitf.app import commands
+from minitf import __main__ as commands
 from minitf.errors import UserError
 from tests.helpers.runs import FLAGS, call, write_corpus
 
@@ -69,7 +69,7 @@ def test_a_run_with_a_link_or_a_pipe_is_refused_by_every_command(trained, texts,
     before = content(outside), content(run)
     for line in commands_of_a_run(run, texts, out):
         with pytest.raises(UserError, match=f"{name} is a .*, which a run cannot hold; put the file itself"):
-            commands.main([str(part) for part in line])
+            commands.run([str(part) for part in line])
     assert (content(outside), content(run)) == before
     assert list(out.iterdir()) == []
 
@@ -77,12 +77,12 @@ def test_a_run_with_a_link_or_a_pipe_is_refused_by_every_command(trained, texts,
 def test_commands_that_do_not_train_leave_a_run_as_it_is(trained, texts, tmp_path):
     before = content(trained)
     for line in [*commands_of_a_run(trained, texts, tmp_path)][:-1]:
-        commands.main([str(part) for part in line])
+        commands.run([str(part) for part in line])
     assert content(trained) == before
 
 
 def test_a_link_that_the_user_has_named_is_followed(trained, tmp_path):
     (tmp_path / "mine").symlink_to(tmp_path / "page")
-    commands.main(["report", str(trained), "--output", str(tmp_path / "mine")])
+    commands.run(["report", str(trained), "--output", str(tmp_path / "mine")])
     assert (tmp_path / "mine").is_symlink()
     assert "<title>" in (tmp_path / "page").read_text()

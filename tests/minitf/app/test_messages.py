@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from minitf.app import commands
+from minitf import __main__ as commands
 from minitf.system.process import run_command
 from tests.helpers.runs import FLAGS, write_corpus
 
@@ -24,7 +24,7 @@ def say(capfd):
     """Run a command in this process: (exit status, all that it printed)."""
 
     def run(*words):
-        status = run_command(commands.main, [str(word) for word in words])
+        status = run_command(commands.run, [str(word) for word in words])
         return status, "".join(capfd.readouterr())
 
     return run

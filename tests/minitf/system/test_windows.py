@@ -97,8 +97,9 @@ def test_training_resuming_reporting_and_translating(windows, tmp_path):
         ["translate", run, "--beam", "1"],
     ]
     words = [[str(word) for word in command] for command in commands]
-    code = "from minitf.app import commands\nfrom minitf.system.process import run_command\n"  # imports take seconds
-    code += f"for words in {words!r}:\n    assert run_command(commands.main, words) == 0, words\n"
+    code = "from minitf import __main__ as commands\n"  # imports take seconds
+    code += "from minitf.system.process import run_command\n"
+    code += f"for words in {words!r}:\n    assert run_command(commands.run, words) == 0, words\n"
     assert windows("-c", code, text="one\ntwo\n").count("\n") >= 2
     assert [json.loads(line).get("step") for line in (run / "log.jsonl").read_text().splitlines()][:3] == [1, 2, 3]
     assert (tmp_path / "report.html").exists()
