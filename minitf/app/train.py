@@ -25,7 +25,7 @@ from minitf.config.run_config import parse_devices
 from minitf.errors import UserError, nearest
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, load_or_none, rank_zero_output
-from minitf.system.process import Progress, StopRequest, say, say_warnings, shell_command, silent
+from minitf.system.process import StopRequest, say, say_warnings, shell_command, silent
 
 if TYPE_CHECKING:
     from minitf.training.run import SingleProcess
@@ -57,6 +57,7 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
     """Start or resume a run, train, and score the test set; return the exit status.  quiet: print only warnings"""
     from minitf.run.start import score_translations, start
     from minitf.training.loop import train
+    from minitf.training.state import Progress
 
     is_main = process.is_main_process
     tell = silent if not is_main else say_warnings if quiet else say

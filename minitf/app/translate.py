@@ -4,7 +4,7 @@ Imports are deferred in functions: `--help` and invalid flags need no NumPy, and
 environment variable before autograd is imported.
 """
 
-from __future__ import annotations
+# ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 import itertools
 import json
@@ -14,15 +14,17 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import MISSING, dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from minitf.app.command_line import build_parser, given_values
 from minitf.app.score import print_scores
-from minitf.config import TranslateConfig
+from minitf.config.options import check_fields, option
+from minitf.config.run_config import PLAIN_HELP, check_device, check_plain, check_precision
 from minitf.data.text import MAX_LINE_BYTES, lines_of, read_lines
 from minitf.errors import UserError
 from minitf.system.files import atomic_write, os_errors_explained
@@ -35,6 +37,79 @@ MustWait = Callable[[], bool]
 READ_BYTES = 1 << 16
 COMPILED_FROM_BYTES = 1 << 18  # of text, in whose translation the first compilation is won back
 PROMPT = "> "
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig:
+    """A translation; a value of none is taken from the run, unless the help says otherwise."""
+
+    run: Path = option(MISSING, "run directory, or a model of another program", positional=True)
+    input: Path | None = option(None, "text to translate, one sentence per line; none: standard input", section="Text")
+    text: str | None = option(None, "text to translate, in place of an input")
+    output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")
+    reference: Path | None = option(None, "reference translations; prints the BLEU score")
+    score: Path | None = option(
+        None, "file of translations: print the log-probability and score of each instead of translating"
+    )
+    format: Literal["text", "jsonl"] = option("text", "jsonl: one JSON object per line, with scores and tokens")
+    nbest: int = option(
+        1, "translations per line; of several: number ||| text ||| log-probability ||| score", at_least=1, at_most=1000
+    )
+    quiet: bool = option(False, "print translations and errors only")
+
+    beam: int | None = option(
+        None, "beam size; 1 is greedy search (hypotheses)", section="Search", at_least=1, at_most=1000
+    )
+    alpha: float | None = option(None, "exponent of the length penalty", at_least=0, at_most=100)
+    max_extra_length: int | None = option(
+        None, "maximum output length: input length plus this number (tokens)", at_least=1, at_most=10000
+    )
+
+    weights: Literal["average", "best", "moving-average"] | None = option(
+        None,
+        "weights to translate with: average, the mean of the last checkpoints; best, those of the best validation; "
+        "moving-average, the average in the last checkpoint",
+        section="Model",
+    )
+    average: int | None = option(None, "number of last checkpoints to average (checkpoints)", at_least=1)
+
+    max_tokens_per_batch: int | None = option(
+        None,
+        "maximum number of input tokens in a batch, padding included, and of hypotheses an eighth; none: 4096 on a "
+        "CPU, 16384 on a GPU (tokens)",
+        section="Performance",
+        at_least=1,
+    )
+    device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second")
+    precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(
+        None,
+        "number format; none: the run's, or float32 on a CPU if the run's is tf32 or bf16; int8: 8-bit weights on a "
+        "CPU, a quarter of the memory, faster with --kernels numba if the CPU has VNNI, and slower otherwise; bf16: "
+        "on a GPU",
+    )
+    threads: int | None = option(None, "number of threads; none: one per core", at_least=1, at_most=1024)
+    kernels: Literal["auto", "numpy", "numba"] = option(
+        "auto",
+        "CPU kernels for everything except matrix products: numba is faster, but starts half a second later, and "
+        "compiles in the first run, in 10 to 15 seconds; auto: numba, if installed, for a file of 256 KiB or more, "
+        "about 4,000 sentences, and else numpy; results differ by rounding",
+    )
+    plain: bool = option(False, PLAIN_HELP)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_device(self.device)
+        check_precision(self.precision, self.device != "cpu")
+        check_plain(self)
+        if self.weights in ("best", "moving-average") and self.average is not None:
+            raise UserError(
+                f"weights={self.weights} is no average of checkpoints; omit average={self.average} or weights"
+            )
+        if self.text is not None and self.input is not None:
+            raise UserError(f"input={self.input} and text cannot be combined; give one of them")
+        other = "reference" if self.reference else f"nbest={self.nbest}" if self.nbest > 1 else None
+        if self.score is not None and other is not None:
+            raise UserError(f"score and {other} cannot be combined; omit one of them")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -236,7 +311,7 @@ def watch(
         yield bar.update, lambda message: tell(printable(f"warning: {message}"))
 
 
-def formatted(number: int, found: list[Translation], config: TranslateConfig, vocabulary: Any) -> list[str]:
+def formatted(number: int, found: "list[Translation]", config: TranslateConfig, vocabulary: Any) -> list[str]:
     """Return the lines to write for line `number` of the input, in the format of `config`.
 
     Several translations of a line are written as Moses and Marian do:
@@ -258,7 +333,7 @@ def formatted(number: int, found: list[Translation], config: TranslateConfig, vo
     return [" ||| ".join([str(number), each.text, *of]) for each, of in zip(found, numbers, strict=True)]
 
 
-def _object(vocabulary: Any, translation: Translation) -> dict[str, Any]:
+def _object(vocabulary: Any, translation: "Translation") -> dict[str, Any]:
     about: dict[str, Any] = {
         "text": translation.text,
         "log_probability": translation.log_probability,

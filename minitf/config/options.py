@@ -6,10 +6,11 @@ Literal of strings, a pair of paths, a tuple of one type (`tuple[int, ...]`), an
 flags of `app.command_line`.
 """
 
+import json
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, field, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -138,13 +139,9 @@ def shown(value: Any, quote: bool = True) -> str:
 # ---- JSON ----
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any) -> dict[str, Any]:
     """Convert a configuration to dicts, lists, strings, numbers, booleans and None."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, tuple):
-        return [to_plain(part) for part in value]
-    return str(value) if isinstance(value, Path) else value
+    return json.loads(json.dumps(asdict(value), default=str))  # of a path
 
 
 def from_plain(config_class: type[Config], plain: Any, place: str = "") -> Config:

@@ -1,4 +1,4 @@
-"""The settings of a training run and of a translation, and their checks.
+"""The settings of a training run, and their checks; most checks are those of a translation, too.
 
 Each field states its meaning, unit and source once, in `option`; the command line, its help and the checks of single
 values are derived from it. The defaults of a run are the paper's base model and training (sections 5 and 6).
@@ -7,7 +7,7 @@ values are derived from it. The defaults of a run are the paper's base model and
 # ruff: noqa: RUF009 (`option` makes a dataclass field: it is called once a class, as `dataclasses.field` is)
 
 import re
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -320,76 +320,3 @@ class RunConfig:
                 raise UserError(f"patience={self.patience} requires validations; give valid, or set patience to none")
             if self.weights == "best":
                 raise UserError("weights=best requires validations; give valid, or choose other weights")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslateConfig:
-    """A translation; a value of none is taken from the run, unless the help says otherwise."""
-
-    run: Path = option(MISSING, "run directory, or a model of another program", positional=True)
-    input: Path | None = option(None, "text to translate, one sentence per line; none: standard input", section="Text")
-    text: str | None = option(None, "text to translate, in place of an input")
-    output: Path | None = option(None, "file for the translations, one line per input line; none: standard output")
-    reference: Path | None = option(None, "reference translations; prints the BLEU score")
-    score: Path | None = option(
-        None, "file of translations: print the log-probability and score of each instead of translating"
-    )
-    format: Literal["text", "jsonl"] = option("text", "jsonl: one JSON object per line, with scores and tokens")
-    nbest: int = option(
-        1, "translations per line; of several: number ||| text ||| log-probability ||| score", at_least=1, at_most=1000
-    )
-    quiet: bool = option(False, "print translations and errors only")
-
-    beam: int | None = option(
-        None, "beam size; 1 is greedy search (hypotheses)", section="Search", at_least=1, at_most=1000
-    )
-    alpha: float | None = option(None, "exponent of the length penalty", at_least=0, at_most=100)
-    max_extra_length: int | None = option(
-        None, "maximum output length: input length plus this number (tokens)", at_least=1, at_most=10000
-    )
-
-    weights: Literal["average", "best", "moving-average"] | None = option(
-        None,
-        "weights to translate with: average, the mean of the last checkpoints; best, those of the best validation; "
-        "moving-average, the average in the last checkpoint",
-        section="Model",
-    )
-    average: int | None = option(None, "number of last checkpoints to average (checkpoints)", at_least=1)
-
-    max_tokens_per_batch: int | None = option(
-        None,
-        "maximum number of input tokens in a batch, padding included, and of hypotheses an eighth; none: 4096 on a "
-        "CPU, 16384 on a GPU (tokens)",
-        section="Performance",
-        at_least=1,
-    )
-    device: str = option("cpu", "device: cpu; cuda or cuda:0 for the first GPU; cuda:1 for the second")
-    precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(
-        None,
-        "number format; none: the run's, or float32 on a CPU if the run's is tf32 or bf16; int8: 8-bit weights on a "
-        "CPU, a quarter of the memory, faster with --kernels numba if the CPU has VNNI, and slower otherwise; bf16: "
-        "on a GPU",
-    )
-    threads: int | None = option(None, "number of threads; none: one per core", at_least=1, at_most=1024)
-    kernels: Literal["auto", "numpy", "numba"] = option(
-        "auto",
-        "CPU kernels for everything except matrix products: numba is faster, but starts half a second later, and "
-        "compiles in the first run, in 10 to 15 seconds; auto: numba, if installed, for a file of 256 KiB or more, "
-        "about 4,000 sentences, and else numpy; results differ by rounding",
-    )
-    plain: bool = option(False, PLAIN_HELP)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        check_device(self.device)
-        check_precision(self.precision, self.device != "cpu")
-        check_plain(self)
-        if self.weights in ("best", "moving-average") and self.average is not None:
-            raise UserError(
-                f"weights={self.weights} is no average of checkpoints; omit average={self.average} or weights"
-            )
-        if self.text is not None and self.input is not None:
-            raise UserError(f"input={self.input} and text cannot be combined; give one of them")
-        other = "reference" if self.reference else f"nbest={self.nbest}" if self.nbest > 1 else None
-        if self.score is not None and other is not None:
-            raise UserError(f"score and {other} cannot be combined; omit one of them")

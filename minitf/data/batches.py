@@ -118,13 +118,32 @@ class Batches:
         """Batch number `position` of an epoch, both counted from 0; the iterator does not move."""
         return cast(Batch, self.part(epoch, position, 0, 1))  # a whole batch has a row
 
-    def part(self, epoch: int, position: int, part: int, parts: int) -> Batch | None:
-        """One of `parts` nearly equal slices of a batch, padded to the whole batch's width; None if it has no row."""
-        if epoch < 0 or not 0 <= position < self.per_epoch:
+    def part(self, epoch: int | None, position: int, part: int, parts: int) -> Batch | None:
+        """One of `parts` nearly equal slices of a batch, padded to the whole batch's width; None if it has no row.
+
+        epoch: None for the order without shuffling
+        """
+        if (epoch or 0) < 0 or not 0 <= position < self.per_epoch:
             raise IndexError(
                 f"batch {position} of epoch {epoch}: an epoch has {self.per_epoch} batches, counted from 0"
             )
-        return self._part(epoch if self.shuffle else None, position, part, parts)
+        pairs, turns = self._order(epoch if self.shuffle else None)
+        turn = turns[position]
+        indices = pairs[self._bounds[turn] : self._bounds[turn + 1]]
+        start, stop = len(indices) * part // parts, len(indices) * (part + 1) // parts
+        if start == stop:
+            return None
+        source, target = self.corpus.source, self.corpus.target
+        rows = indices[start:stop]
+        sources, targets = source.take(rows), target.take(rows)
+        longest_source, longest_target = int(source.lengths[indices].max()), int(target.lengths[indices].max())
+        return Batch(
+            rows,
+            source=pad(sources, longest_source, eos=self.source_eos),
+            target_in=pad(targets, longest_target, bos=True),
+            target_out=pad(targets, longest_target),
+            first_row=start,
+        )
 
     def one_epoch(self, first: int = 0, stride: int = 1) -> Iterator[Batch]:
         """Iterate over every pair once, in the same order each time, short sentences first: for validation.
@@ -132,7 +151,7 @@ class Batches:
         first, stride: yield only batch number `first` and every `stride`-th after it
         """
         for position in range(first, self.per_epoch, stride):
-            yield cast(Batch, self._part(None, position, 0, 1))
+            yield cast(Batch, self.part(None, position, 0, 1))
 
     def state(self) -> dict[str, Any]:
         """The place of the next batch, and the data and settings it refers to, as values for JSON."""
@@ -173,25 +192,6 @@ class Batches:
                 f"max_tokens_per_batch={self.max_tokens_per_batch} is too small for {over:,} of {len(self._widths):,} "
                 f"pairs, the longest of which takes {longest} tokens per side; raise it, or lower max_length"
             )
-
-    def _part(self, epoch: int | None, position: int, part: int, parts: int) -> Batch | None:
-        pairs, turns = self._order(epoch)
-        turn = turns[position]
-        indices = pairs[self._bounds[turn] : self._bounds[turn + 1]]
-        start, stop = len(indices) * part // parts, len(indices) * (part + 1) // parts
-        if start == stop:
-            return None
-        source, target = self.corpus.source, self.corpus.target
-        rows = indices[start:stop]
-        sources, targets = source.take(rows), target.take(rows)
-        longest_source, longest_target = int(source.lengths[indices].max()), int(target.lengths[indices].max())
-        return Batch(
-            rows,
-            source=pad(sources, longest_source, eos=self.source_eos),
-            target_in=pad(targets, longest_target, bos=True),
-            target_out=pad(targets, longest_target),
-            first_row=start,
-        )
 
     def _order(self, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(pairs in order of length, batches in order of appearance) of an epoch; None: not shuffled."""

@@ -77,13 +77,8 @@ class Group:
     Every rank calls the same methods in the same order; each call waits for the slowest rank.
     """
 
-    rank = 0
-    size = 1
-    local_rank = 0  # among the ranks of this host
-    local_size = 1
-    hosts = 1
+    rank, size = 0, 1
     device = "cpu"
-    cores = 1  # CPU cores of this rank
     is_asynchronous = False  # True: `all_reduce` returns at once, and `synchronize` waits
 
     def __init__(self, mpi: Any):
@@ -92,11 +87,11 @@ class Group:
         self.rank, self.size = self._world.rank, self._world.size
         self.barrier("the start")
         host = self._world.Split_type(mpi.COMM_TYPE_SHARED)
-        self.local_rank, self.local_size = host.rank, host.size
+        self.local_rank, self.local_size = host.rank, host.size  # among the ranks of this host
         has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
         cores = sorted(os.sched_getaffinity(0)) if has_affinity else list(range(os.cpu_count() or 1))
         sharing = sum(each == cores for each in host.allgather(cores))  # 1 where mpiexec has bound each to its own
-        self.cores = max(1, len(cores) // sharing)
+        self.cores = max(1, len(cores) // sharing)  # CPU cores of this rank
         self.hosts = sum(self.all_gather(self.local_rank == 0))
 
     def all_gather(self, value: Any, purpose: str = "a message", *, after_rank_0: bool = False) -> list[Any]:

@@ -16,6 +16,7 @@ Reading needs no lock: every file is complete at any time, except for the last l
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Self
@@ -193,9 +194,10 @@ class RunDirectory:
 
 
 def save_config(path: Path, config: object) -> None:
-    """Write a configuration as JSON, completely or not at all."""
+    """Write a configuration, or a dict, as JSON, completely or not at all."""
+    plain = to_plain(config) if is_dataclass(config) else config
     with atomic_write(path) as file:
-        file.write(json.dumps(to_plain(config), indent=2).encode() + b"\n")
+        file.write(json.dumps(plain, indent=2).encode() + b"\n")
 
 
 def load_config(

@@ -11,10 +11,19 @@ from autograd.anomaly import AnomalyError, anomaly_mode
 from minitf.config import OptimizerConfig
 from minitf.data.batches import Batch
 from minitf.model.transformer import Transformer
-from minitf.system.process import Progress, Say, StopRequest
+from minitf.system.process import Say, StopRequest
 from minitf.training.optim import batch_loss, compute_gradients, learning_rate
 from minitf.training.run import Run, TrainingError, divergence, owes_validation, save, validate
-from minitf.training.state import PLANNED_AT, Clock, Interval, checkpoint_is_due, is_finished, last_step, schedule
+from minitf.training.state import (
+    PLANNED_AT,
+    Clock,
+    Interval,
+    Progress,
+    checkpoint_is_due,
+    is_finished,
+    last_step,
+    schedule,
+)
 
 SPARE = 0.95  # of the steps that would fit the minutes: validations and checkpoints take some time
 

@@ -27,11 +27,12 @@ from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import Checkpoints, load_latest, with_prefix, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import sum_left_to_right
-from minitf.system.process import Progress, Say, StopRequest
+from minitf.system.process import Say, StopRequest
 from minitf.training.optim import Adam, batch_loss
 from minitf.training.state import (
     Clock,
     Interval,
+    Progress,
     RunLog,
     TrainState,
     perplexity,

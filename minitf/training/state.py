@@ -1,4 +1,5 @@
-"""Training state: how far a run has come, besides its weights and Adam's moments; what is due next; and the log.
+"""Training state: how far a run has come, besides its weights and Adam's moments; what is due next; the log, and
+the line on the terminal.
 
 When to validate, to save and to stop, but for the time limit, are functions of the configuration and the `TrainState`:
 a run that is interrupted between a step and its validation or checkpoint makes up for them when it is resumed.
@@ -8,6 +9,7 @@ a run that is interrupted between a step and its validation or checkpoint makes 
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -20,7 +22,7 @@ from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
-from minitf.system.process import clock
+from minitf.system.process import Say, clock, put, say
 
 __all__ = ["TrainState"]
 
@@ -52,15 +54,12 @@ class Interval:
         """Add up batches with their summed losses, numbers or arrays of one number."""
         total = cls()
         for batch, loss, nll in sums:
-            total.loss += float(loss)
-            total.nll += float(nll)
-            total.source_tokens += batch.source_tokens
-            total.target_tokens += batch.target_tokens
-            total.slots += batch.padded_tokens
+            tokens = batch.source_tokens, batch.target_tokens, batch.padded_tokens
+            total.add_update(cls(float(loss), float(nll), *tokens))
         return total
 
     def add_update(self, update: "Interval") -> None:
-        """Add the sums of one update."""
+        """Add the sums of one update, or of a batch of it."""
         self.loss += update.loss
         self.nll += update.nll
         self.source_tokens += update.source_tokens
@@ -162,13 +161,16 @@ def _check_names(plain: Any, kind: type) -> None:
 # ---- Schedule ----
 
 
+def _is_due(step: int, epoch: int, every: int, unit: str, last_step: int, last_epoch: int) -> bool:
+    """True if an interval ends with this step, or with its epoch, and the last time was not at this step."""
+    ends = epoch // every > last_epoch // every if unit == "epochs" else step % every == 0
+    return ends and step > last_step
+
+
 def validation_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
     """True if this step is one to validate, and has not been validated."""
-    if state.step <= state.validated_step:
-        return False
-    if config.valid_every_unit == "epochs":
-        return epoch // config.valid_every > state.validated_epoch // config.valid_every
-    return state.step % config.valid_every == 0
+    interval = config.valid_every, config.valid_every_unit
+    return _is_due(state.step, epoch, *interval, state.validated_step, state.validated_epoch)
 
 
 def record_validation(state: TrainState, epoch: int, improved: bool, loss: float, bleu: float | None) -> None:
@@ -184,11 +186,7 @@ def checkpoint_is_due(config: RunConfig, state: TrainState, epoch: int) -> bool:
 
     Source: section 6.1 (checkpoints "written at 10-minute intervals")
     """
-    if state.step <= state.saved_step:
-        return False
-    if config.save_every_unit == "epochs":
-        return epoch // config.save_every > state.saved_epoch // config.save_every
-    return state.step % config.save_every == 0
+    return _is_due(state.step, epoch, config.save_every, config.save_every_unit, state.saved_step, state.saved_epoch)
 
 
 def record_checkpoint(config: RunConfig, state: TrainState, epoch: int) -> None:
@@ -373,3 +371,65 @@ def _without_non_finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_non_finite(part) for part in value]
     return value
+
+
+# ---- The line on the terminal ----
+
+REDRAW_S = 0.1
+"""Shortest time between two drawings of the line."""
+
+
+class Progress:
+    """A line on the terminal that shows how far a run is, below the lines that `say` prints.
+
+    Where standard error is no terminal, `update` prints a line for every record. With `shown=False`, neither is shown.
+    tell: prints the lines of `say`
+    """
+
+    def __init__(self, total: int, start: int, shown: bool = True, tell: Say = say):
+        self.bleu: float | None = None  # of the last validation that measured it
+        self._total, self._step = total, start
+        self._say = tell
+        self._shown = shown
+        self._on_terminal = shown and sys.stderr is not None and sys.stderr.isatty()
+        self._drawn, self._drawn_at_s = "", -math.inf
+
+    def say(self, text: str) -> None:
+        """Print a line, in the place of the one that is drawn again by the next step."""
+        if self._drawn:
+            put(f"\r{' ' * len(self._drawn)}\r")
+            self._drawn = ""
+        self._say(text)
+
+    def step(self, share: float, remaining_s: float, means: dict[str, Any]) -> None:
+        """Count one step.
+
+        share: of the run that is done, from 0 to 1
+        means: figures as `update` has them, since its last record
+        """
+        self._step += 1
+        if self._on_terminal and time.monotonic() - self._drawn_at_s >= REDRAW_S:
+            left = f"{clock(remaining_s)} left"
+            text = "  ".join([left, f"{100 * share:.0f} %", f"{self._step:,}/{self._total:,}", *self._figures(means)])
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            text = text[: columns - 1]  # the last column would move to the next line
+            put(f"\r{text.ljust(len(self._drawn))}")
+            self._drawn, self._drawn_at_s = text, time.monotonic()
+
+    def update(self, record: dict[str, Any], remaining_s: float) -> None:
+        """Show the figures of a log record and the remaining time, where there is no terminal."""
+        if self._shown and not self._on_terminal:
+            self._say("  ".join([f"step {record['step']:,}", *self._figures(record), f"{clock(remaining_s)} left"]))
+
+    def _figures(self, record: dict[str, Any]) -> list[str]:
+        figures = [f"loss {record['loss']:.3f}", f"ppl {record['perplexity']:.2f}"]
+        if self.bleu is not None:
+            figures.append(f"BLEU {self.bleu:.1f}")
+        return [*figures, f"{record['target_tokens_per_s']:,.0f} tokens/s", f"lr {record['learning_rate']:.1e}"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            put("\n")

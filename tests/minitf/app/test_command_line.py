@@ -13,8 +13,8 @@ import pytest
 
 from minitf.app.command_line import flags_of
 from minitf.app.train import changeable, read_train_args
-from minitf.app.translate import parse_translate_args
-from minitf.config import PRESETS, RunConfig, TranslateConfig
+from minitf.app.translate import TranslateConfig, parse_translate_args
+from minitf.config import PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
 from minitf.errors import UserError

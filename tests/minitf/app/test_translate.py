@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from minitf.app import translate
-from minitf.config import TranslateConfig
+from minitf.app.translate import TranslateConfig
 from minitf.decoding.search import BeamSearchConfig
 from minitf.evaluation.metrics import bleu
 from minitf.system.process import run_command

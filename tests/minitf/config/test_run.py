@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig, TranslateConfig
+from minitf.app.translate import TranslateConfig
+from minitf.config import PRESETS, OptimizerConfig, RunConfig, TransformerConfig
 from minitf.config.run_config import parse_devices
 from minitf.errors import UserError
 

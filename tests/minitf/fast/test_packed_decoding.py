@@ -6,7 +6,7 @@ import pytest
 from additions.interchange.packing import pack_run
 from autograd import Tensor
 from autograd.fast.int8 import Int8Weights, linear_int8
-from minitf.config import TranslateConfig
+from minitf.app.translate import TranslateConfig
 from minitf.decoding.search import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer

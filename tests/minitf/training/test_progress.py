@@ -10,7 +10,8 @@ import termios
 
 import pytest
 
-from minitf.system.process import Progress, clock
+from minitf.system.process import clock
+from minitf.training.state import Progress
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def seen_on_terminal(program, columns, rows=24):
 
 
 LINE = f"""
-from minitf.system.process import Progress
+from minitf.training.state import Progress
 with Progress(4, 1) as progress:
     progress.step(0.5, 75, {RECORD!r})
     progress.update({RECORD!r}, 75)
@@ -78,7 +79,7 @@ def test_a_line_on_a_terminal_is_drawn_again_and_fits(columns):
 TALKING = """
 import os, sys
 from minitf.system.process import say
-from minitf.system.process import Progress
+from minitf.training.state import Progress
 with Progress(3, 0) as progress:
     for i in range(3):
         progress.step(0, 1, dict.fromkeys(["loss", "perplexity", "target_tokens_per_s", "learning_rate"], 1.0))
