@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from sacrebleu.metrics import BLEU
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from minitf.data.text import read_lines
-from minitf.evaluation.metrics import bleu, check_lines, sacrebleu_metrics
+from minitf.evaluation.metrics import bleu, check_lines
 
 RESAMPLES = 1000
 SEED = 12345
@@ -113,7 +114,7 @@ def bootstrap_interval(
 
     Source: Koehn 2004, "Statistical significance tests for machine translation evaluation"
     """
-    compute_bleu = sacrebleu_metrics().BLEU.compute_bleu
+    compute_bleu = BLEU.compute_bleu
     statistics = line_statistics(hypotheses, references, lowercase, tokenize)  # [lines, 10]
     rng = np.random.default_rng(SEED)
     scores = np.empty(resamples)
@@ -129,7 +130,7 @@ def line_statistics(hypotheses: Sequence[str], references: Sequence[str], lowerc
 
     Shapes: -> int [lines, 4 + 4 + 1 + 1]
     """
-    metric = sacrebleu_metrics().BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
     rows = []
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         found = metric.corpus_score([hypothesis], [[reference]])

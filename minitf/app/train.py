@@ -128,7 +128,7 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         type=converter(Path),
         metavar="RUN",
         help="resume the run in this directory from its last checkpoint. Only the following flags may change: "
-        f"{', '.join(changeable())}",
+        f"{', '.join(flag.name for flag in flags_of(RunConfig) if flag.field.metadata['may_change'])}",
     )
     given = given_values(parser, argv)
     resume, quiet = given.pop("resume", None), given.pop("quiet", False)
@@ -145,11 +145,6 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         given = with_values_of_model(given)
     config = changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
     return TrainArguments(config, None, quiet)
-
-
-def changeable() -> list[str]:
-    """List the flags whose values may change when a run is resumed."""
-    return [flag.name for flag in flags_of(RunConfig) if flag.field.metadata["may_change"]]
 
 
 def _preset(name: str) -> RunConfig:

@@ -117,23 +117,6 @@ def main(argv: Sequence[str]) -> None:
     config = parse_translate_args(argv)
     if config.plain:
         os.environ["AUTOGRAD_PLAIN"] = "1"
-    translate_text(config)
-
-
-def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
-    """Parse the command line of `translate`.
-
-    Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
-    """
-    name = shell_command("translate")
-    usage = f"{name} RUN [flags]"
-    about = "Translate text with a trained run, one line per input line."
-    parser = build_parser(TranslateConfig, usage, about, name, TranslateConfig(run=Path()))
-    return TranslateConfig(**given_values(parser, argv))
-
-
-def translate_text(config: TranslateConfig) -> None:
-    """Translate the input as `config` says."""
     from minitf.translation.translator import Translator
 
     names = ("beam", "alpha", "max_extra_length", "max_tokens_per_batch")
@@ -162,6 +145,18 @@ def translate_text(config: TranslateConfig) -> None:
     if reference is not None:
         file = sys.stderr if config.output is None else sys.stdout  # where the translations are not
         print_scores(hypotheses, reference, file, tokenize=translator.bleu_tokenize)
+
+
+def parse_translate_args(argv: Sequence[str]) -> TranslateConfig:
+    """Parse the command line of `translate`.
+
+    Raises: UserError for invalid arguments; SystemExit(0) after `--help` and `--version`.
+    """
+    name = shell_command("translate")
+    usage = f"{name} RUN [flags]"
+    about = "Translate text with a trained run, one line per input line."
+    parser = build_parser(TranslateConfig, usage, about, name, TranslateConfig(run=Path()))
+    return TranslateConfig(**given_values(parser, argv))
 
 
 def kernels_for(config: TranslateConfig) -> str:

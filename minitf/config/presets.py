@@ -7,7 +7,6 @@ minitf train --preset table3-b-dk-16
 import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
 
 from minitf.config.options import from_plain, to_plain
 from minitf.config.run_config import RunConfig
@@ -30,14 +29,6 @@ class Preset:
         return self.config.preset
 
 
-def _varied(start: RunConfig, name: str, **values: Any) -> RunConfig:
-    """Return the configuration of a preset: `start` with some values changed, also in its parts."""
-    plain = to_plain(start)
-    for part in ("model", "optimizer"):
-        plain[part] |= values.pop(part, {})
-    return from_plain(RunConfig, {**plain, **values, "preset": name, "output": f"runs/{name}"})
-
-
 def _read() -> dict[str, Preset]:
     found: dict[str, Preset] = {}
     group = ""
@@ -45,8 +36,11 @@ def _read() -> dict[str, Preset]:
         group = values.pop("group", group)
         about, published = values.pop("about"), values.pop("published", {})
         values |= dict.fromkeys(values.pop("omit", ()))
-        start = found[values.pop("from")].config if "from" in values else RunConfig()
-        found[name] = Preset(_varied(start, name, **values), about, group, published)
+        plain = to_plain(found[values.pop("from")].config if "from" in values else RunConfig())
+        for part in ("model", "optimizer"):
+            plain[part] |= values.pop(part, {})
+        config = from_plain(RunConfig, {**plain, **values, "preset": name, "output": f"runs/{name}"})
+        found[name] = Preset(config, about, group, published)
     return found
 
 

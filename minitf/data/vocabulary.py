@@ -227,7 +227,12 @@ def _learn_pieces(words: Counter[str], vocab_size: int, byte_fallback: bool, sym
     except RuntimeError as error:
         if most := re.search(r"Please set it to a value <= (\d+)", str(error)):  # the words allow no more
             return _learn_pieces(words, int(most[1]), byte_fallback, symbols)
-        raise UserError(_training_advice(str(error), vocab_size)) from error
+        if found := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+            raise UserError(
+                f"vocab_size={vocab_size:,} is too small: special tokens, bytes and the characters of this corpus "
+                f"alone need {int(found[1]):,}; choose at least that"
+            ) from error
+        raise UserError(f"sentencepiece could not learn a vocabulary of {vocab_size:,} pieces: {error}") from error
     return model.getvalue()
 
 
@@ -237,13 +242,3 @@ def _training_lines(words: Counter[str]) -> Iterator[str]:
         for part in word.replace("\u2585", " ").split():
             for start in range(0, len(part), LONGEST_WORD):
                 yield f"{part[start : start + LONGEST_WORD]}\t{count}"
-
-
-def _training_advice(message: str, vocab_size: int) -> str:
-    """Reword sentencepiece's error about the size as a sentence that says which sizes are possible."""
-    if found := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return (
-            f"vocab_size={vocab_size:,} is too small: special tokens, bytes and the characters of this corpus alone "
-            f"need {int(found[1]):,}; choose at least that"
-        )
-    return f"sentencepiece could not learn a vocabulary of {vocab_size:,} pieces: {message}"

@@ -89,12 +89,6 @@ def score_targets(model: Model, source: Array, targets: Sequence[Sequence[int]])
 
     Shapes: source [B, S] token ids with EOS, padded with PAD; targets B lists of token ids, EOS among them if it counts
     """
-    if len(targets) != len(source):
-        raise ValueError(f"{len(targets)} targets for {len(source)} sentences; give one for each")
-    empty = [sentence for sentence, target in enumerate(targets) if not len(target)]
-    if empty:
-        raise ValueError(f"target {empty[0]} has no token; give it at least EOS={EOS}")
-
     decoder = decoder_of(model)
 
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:

@@ -139,7 +139,10 @@ class LineTranslator:
         """Return the settings, with the translator's own values for those missing.  Raises: TypeError for others"""
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         if unknown := given.keys() - Settings.__annotations__.keys():
-            raise _unknown_setting(min(unknown))
+            name, valid = min(unknown), list(Settings.__annotations__)
+            begin = [each for each in valid if each.startswith(name)]  # n: n_best
+            hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
+            raise TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
         of_search = {each.name: given.pop(each.name) for each in fields(BeamSearchConfig) if each.name in given}
         return Plan(replace(self.search, **of_search), **given)
 
@@ -234,14 +237,6 @@ def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda
     """Lines of a stream in the groups that are translated together; see `in_chunks`."""
     limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
     return in_chunks(lines, len, **limits, must_wait=must_wait)
-
-
-def _unknown_setting(name: str) -> TypeError:
-    """Return the error for a setting that is not in `Settings`, with the names that may have been meant."""
-    valid = list(Settings.__annotations__)
-    begin = [each for each in valid if each.startswith(name)]  # n: n_best
-    hint = f"; did you mean {' or '.join(begin)}?" if begin else nearest(name, valid)
-    return TypeError(f"{name} is not a setting of a translation{hint}; the settings are {', '.join(valid)}")
 
 
 # ---- Lines longer than any that a model was trained on ----

@@ -396,21 +396,13 @@ class TransformerDecoder:
 
     def __init__(self, model: Transformer):
         self.model = model
+        self.source_eos = model.config.source_eos  # whether sources end with EOS
+        self.masked_tokens = {*model.config.masked_tokens}  # which the model never produces
 
     @property
     def backend(self) -> Backend:
         """The backend of the model's device."""
         return self.model.backend
-
-    @property
-    def source_eos(self) -> bool:
-        """Whether sources end with EOS."""
-        return self.model.config.source_eos
-
-    @property
-    def masked_tokens(self) -> set[int]:
-        """Tokens that the model never produces."""
-        return {*self.model.config.masked_tokens}
 
     def start_decoding(self, source: Array) -> DecodingState:
         """Encode `source`, and project the keys and values of it once for all steps.

@@ -18,13 +18,6 @@ TOKENIZERS = ("13a", "intl", "char", "zh", "none")
 """sacrebleu's tokenizers that need no further package and no download."""
 
 
-def sacrebleu_metrics() -> Any:
-    """Import sacrebleu's metrics, which take 0.1 s, when first needed: most programs with this module score nothing."""
-    from sacrebleu import metrics
-
-    return metrics
-
-
 @dataclass(frozen=True)
 class Score:
     """A score of sacrebleu, from 0 to 100, with the signature that comparable scores share."""
@@ -53,11 +46,13 @@ def bleu(
     force:    suppress sacrebleu's warning that the lines look tokenized
     Raises:   UserError if the numbers of lines differ or are 0, or the tokenizer is unknown
     """
+    from sacrebleu.metrics import BLEU  # deferred, in 0.1 s: most programs with this module score nothing
+
     check_lines(hypotheses, references)
     if tokenize not in TOKENIZERS:
         raise UserError(f"tokenize={tokenize!r} is unknown; choose one of {', '.join(TOKENIZERS)}")
     # force: no warning that lines end in a separate full stop; text for the tokenizer "none" is tokenized
-    metric = sacrebleu_metrics().BLEU(lowercase=lowercase, tokenize=tokenize, force=force or tokenize == "none")
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=force or tokenize == "none")
     result = metric.corpus_score(list(hypotheses), [list(references)])
     precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
     lengths = f"brevity penalty {result.bp:.3f}, {result.sys_len} tokens for {result.ref_len}"
@@ -71,8 +66,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     Less strict than BLEU about word forms, and free of tokenization.
     Raises: UserError if the numbers of lines differ or are 0
     """
+    from sacrebleu.metrics import CHRF
+
     check_lines(hypotheses, references)
-    metric = sacrebleu_metrics().CHRF()
+    metric = CHRF()
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return Score(result.score, str(metric.get_signature()), f"chrF {result.score:.2f}", result)
 
@@ -88,8 +85,6 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Raises: UserError if the numbers of lines differ or are 0."""
-    if isinstance(hypotheses, str) or isinstance(references, str):
-        raise TypeError("hypotheses and references are sequences of lines, not single strings")
     if len(hypotheses) != len(references):
         raise UserError(
             f"there are {len(hypotheses)} translations but {len(references)} reference lines; "

@@ -13,7 +13,8 @@ from minitf.errors import UserError
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import Transformer
-from minitf.translation.translator import LearnedModel, config_of
+from minitf.storage.run_directory import RunDirectory
+from minitf.translation.translator import LearnedModel, foreign_model
 
 __all__ = ["freeze"]
 
@@ -82,7 +83,8 @@ def with_values_of_model(given: dict[str, Any]) -> dict[str, Any]:
     Raises: UserError for a value that contradicts the model, and for a vocabulary: the model's is kept
     """
     init = given["init"]
-    base: RunConfig = config_of(init)
+    foreign = foreign_model(init)
+    base: RunConfig = RunDirectory.open(init).config() if foreign is None else foreign.config
     for name in ("vocabulary", "vocab_size"):
         if name in given:
             flag = name.replace("_", "-")

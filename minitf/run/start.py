@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,7 +33,7 @@ from minitf.system.files import atomic_write, open_regular, os_errors_explained,
 from minitf.system.process import Say, set_up_device, shell_command
 from minitf.training.optim import Adam, compute_gradients
 from minitf.training.run import MovingAverage, Run, SingleProcess, Texts, TrainingData, restore
-from minitf.training.state import NoLog, RunLog, TrainState
+from minitf.training.state import RunLog, TrainState
 from minitf.translation.translator import LearnedModel, load_learned
 
 
@@ -115,7 +116,7 @@ def assembled(
         checkpoints=Checkpoints(
             directory.checkpoints_path, keep=config.keep_checkpoints if process.is_main_process else None
         ),
-        log=stack.enter_context(RunLog(directory.log_path)) if process.is_main_process else NoLog(),
+        log=stack.enter_context(RunLog(directory.log_path if process.is_main_process else Path(os.devnull))),
         process=process,
         gradients=gradients,
     )
@@ -344,8 +345,11 @@ def score_translations(run: Run, say: Say) -> None:
     The output is kept in the run's directory as test.hypotheses, the scores as a line of the log.
     """
     config, texts, folder = run.config, run.data.texts, run.directory.path
+    store = Checkpoints(run.directory.checkpoints_path)
+    model = Transformer(config.model, seed=None, dtype=config.dtype)  # on the CPU, as `minitf translate` loads it
+    model.load_parameters(average(*store.translating(config.weights, config.average_checkpoints)), copy=False)
     translator = LineTranslator(
-        trained_model(run),
+        (model if config.plain else accelerate(model)).eval(),
         run.data.vocabulary,
         max_source_length=config.max_length - 1,
         warn=lambda message: say(f"warning: {message}"),
@@ -376,12 +380,3 @@ def score_translations(run: Run, say: Say) -> None:
         say(f"    {source_line}\n  → {output}")
     say(f"\nthe run is in {folder}; translate with it:")
     say(f"    {shell_command('translate')} {quote(str(folder))} < input.txt > output.txt")
-
-
-def trained_model(run: Run) -> Transformer:
-    """Return the model that translates, of the run's checkpoints, on the CPU: as `minitf translate` loads it."""
-    precision = "float64" if run.config.dtype == "float64" else "float32"
-    store = Checkpoints(run.directory.checkpoints_path)
-    model = Transformer(run.config.model, seed=None, dtype=precision)
-    model.load_parameters(average(*store.translating(run.config.weights, run.config.average_checkpoints)), copy=False)
-    return (model if run.config.plain else accelerate(model)).eval()

@@ -123,11 +123,6 @@ def load(path: Path, prefix: str = "") -> tuple[dict[str, Array], dict[str, Any]
         return {name.removeprefix(prefix): a for name, a in zip(names, arrays, strict=True)}, reader.state
 
 
-def read_state(path: Path) -> dict[str, Any]:
-    """Read the state alone."""
-    return Reader(path).state
-
-
 class Reader:
     """An open checkpoint whose header has been checked; the library closes the file once nothing refers to it."""
 
@@ -216,8 +211,6 @@ def average(paths: Sequence[Path], prefix: str = "model.") -> dict[str, Array]:
     Source: section 6.1.
     Raises: UserError if names, shapes or types differ, and as `load`.
     """
-    if not paths:
-        raise UserError("there is no checkpoint to average; train until the first checkpoint is saved")
     first, *others = readers = list(map(Reader, paths))
     for other in others:
         for name in sorted({*first.names(prefix), *other.names(prefix)}):
@@ -344,7 +337,7 @@ class Checkpoints:
 
     def _is_off_schedule(self, step: int) -> bool:
         try:
-            return read_state(self.path(step)).get("on_schedule") is False
+            return Reader(self.path(step)).state.get("on_schedule") is False
         except DamagedCheckpointError:
             return False
 

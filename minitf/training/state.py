@@ -299,7 +299,8 @@ class RunLog:
         if os.fstat(self._file.fileno()).st_nlink > 1:
             self.close()
             raise UserError(f"{path} has another name (a hard link), whose content would change; replace it by a copy")
-        self._file.truncate(self._end_of_whole_lines(self.offset))
+        if (end := self._end_of_whole_lines(self.offset)) < self.offset:  # the null device cannot be cut off
+            self._file.truncate(end)
 
     @property
     def offset(self) -> int:
@@ -351,16 +352,6 @@ class RunLog:
         """Return the last offset up to `end` at which a line ends, or 0."""
         self._file.seek(0)
         return self._file.read(end).rfind(b"\n") + 1
-
-
-class NoLog(RunLog):
-    """The log of a non-zero rank: writes nothing."""
-
-    def __init__(self) -> None:
-        pass
-
-    def append(self, record: dict[str, Any]) -> None:
-        pass
 
 
 def _without_non_finite(value: Any) -> Any:

@@ -288,12 +288,6 @@ def foreign_model(path: Path) -> Any | None:
     return None if found is None else found.read_foreign(path)
 
 
-def config_of(path: Path) -> RunConfig:
-    """Read the configuration of a run, or of another program's model.  Raises: UserError if there is neither"""
-    foreign = foreign_model(path)
-    return RunDirectory.open(path).config() if foreign is None else foreign.config
-
-
 def load_learned(
     path: Path,
     *,
@@ -322,7 +316,7 @@ def load_learned(
     if weights is None:
         weights = config.weights if average is None and checkpoint is None else "average"
     paths, prefix = choose_checkpoints(run, config, average, checkpoint, weights, warn)
-    if checkpoints.read_state(paths[-1]).get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
+    if checkpoints.Reader(paths[-1]).state.get("vocabulary", vocabulary.fingerprint()) != vocabulary.fingerprint():
         raise UserError(
             f"{run.vocabulary_path} is not the vocabulary that {paths[-1]} was trained with; restore the one that "
             "training wrote"

@@ -47,7 +47,7 @@ def copy(halfway, tmp_path):
 
 
 def state_of(run, step):
-    return checkpoints.read_state(checkpoints.Checkpoints(run / "checkpoints").path(step))
+    return checkpoints.Reader(checkpoints.Checkpoints(run / "checkpoints").path(step)).state
 
 
 def steps_of(run):

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from minitf.errors import UserError
-from minitf.storage.checkpoints import DamagedCheckpointError, load, read_state, save
+from minitf.storage.checkpoints import DamagedCheckpointError, Reader, load, save
 
 STATE = {"step": 3, "tokens": 12345678901234567890, "place": [1, None, {"file": "ü", "x": 0.1}], "done": False}
 
@@ -221,8 +221,8 @@ def test_the_forger_makes_files_that_are_read(tmp_path):
 def test_hostile_headers_are_refused_without_taking_memory(tmp_path, content, message):
     path = tmp_path / "a"
     path.write_bytes(content)
-    for read in (load, read_state):
-        if read is read_state and message in (
+    for read in (load, Reader):
+        if read is Reader and message in (
             "bytes of a have changed",
             "maximum supported dimension",
             "a is of type BF16, which a checkpoint cannot hold",
