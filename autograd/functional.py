@@ -8,7 +8,6 @@ depend on other Tensors that require a gradient, so that all of them can be comp
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from operator import attrgetter
@@ -107,7 +106,7 @@ def vjp(function: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[A
     call = _Call(function, primals)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
-        return _like(primals, call.gradients(_fitting(cotangent, call.output, "cotangent", "output")))
+        return call.shaped(call.gradients(_fitting(cotangent, call.output, "cotangent", "output")))
 
     return call.output, pull_back
 
@@ -139,12 +138,12 @@ def value_and_grad(function: Function, argnums: int | tuple[int, ...] = 0) -> Fu
     """
 
     def value_and_gradient(*arguments: Any, **settings: Any) -> tuple[Any, Any]:
-        call = _Call(*_of_some(function, argnums, arguments, settings))
+        call = _Call(function, arguments, settings, argnums)
         value = call.output
         if not isinstance(value, Tensor) or value.size != 1:
             found = f"shape {value.shape}" if isinstance(value, Tensor) else type(value).__name__
             raise RuntimeError(f"a gradient is that of a function that returns a single element, found {found}")
-        return value, _one_or_all(argnums, _like(call.primals, call.gradients([_full(value, 1)])))
+        return value, call.shaped(call.gradients([_full(value, 1)]))
 
     return value_and_gradient
 
@@ -166,8 +165,8 @@ def elementwise_grad(function: Function, argnums: int = 0) -> Function:
     """The function that returns dy_i/dx_i, of a `function` that computes each element y_i from x_i alone."""
 
     def gradient(*arguments: Any, **settings: Any) -> Any:
-        call = _Call(*_of_some(function, argnums, arguments, settings))
-        return _like(call.primals, call.gradients([_full(y, 1) for y in call.outputs]))[0]
+        call = _Call(function, arguments, settings, argnums)
+        return call.shaped(call.gradients([_full(y, 1) for y in call.outputs]))
 
     return gradient
 
@@ -182,7 +181,7 @@ def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function
     """
 
     def jacobian_of(*arguments: Any, **settings: Any) -> Any:
-        call = _Call(*_of_some(function, argnums, arguments, settings))
+        call = _Call(function, arguments, settings, argnums)
         parts = []
         for i, y in enumerate(call.outputs):
             rows = []  # for each element of y, the gradients of all leaves
@@ -197,7 +196,7 @@ def jacobian(function: Function, argnums: int | tuple[int, ...] = 0) -> Function
                 else Tensor(np.zeros((*y.shape, *x.shape), y.dtype))
                 for column, x in zip(columns, call.leaves, strict=True)
             ]
-            parts.append(_one_or_all(argnums, _like(call.primals, whole)))
+            parts.append(call.shaped(whole))
         return _like(call.output, parts)
 
     return jacobian_of
@@ -226,34 +225,48 @@ def hvp(function: Function, x: Any, v: Any) -> Any:
 
 
 class _Call:
-    """A recorded call of a function to differentiate."""
+    """A recorded call of a function to differentiate.
 
-    def __init__(self, function: Function, primals: tuple[Any, ...]):
+    primals: argument `argnums`, or a tuple of those of several; None for all
+    """
+
+    def __init__(
+        self, function: Function, arguments: tuple[Any, ...], settings: dict[str, Any] | None = None,
+        argnums: int | tuple[int, ...] | None = None,
+    ):  # fmt: skip
         """Raises: TypeError for a primal that is not of floating point, or an output that is no Tensor"""
-        self.primals, is_recording = primals, is_grad_enabled()
+        argnums = tuple(range(len(arguments))) if argnums is None else argnums
+        chosen = argnums if isinstance(argnums, tuple) else (argnums,)
+        for n in chosen:
+            if not -len(arguments) <= n < len(arguments):
+                raise ValueError(
+                    f"argnums has {n}, but the function was called with {len(arguments)} arguments, from 0 on"
+                )
+        primals = tuple([arguments[n] for n in chosen])
+        self.primals = primals if isinstance(argnums, tuple) else primals[0]
+        whole, is_recording = list(arguments), is_grad_enabled()
         with enable_grad():
-            self.leaves = [_argument(x) for x in _leaves(primals)]
-            output = function(*_like(primals, self.leaves))
+            self.leaves = [_argument(x) for x in _leaves(self.primals)]
+            for n, primal in zip(chosen, _like(primals, self.leaves), strict=True):
+                whole[n] = primal
+            output = function(*whole, **(settings or {}))
         self.outputs: list[Tensor] = _leaves(output)
         for y in self.outputs:
             if not isinstance(y, Tensor):
                 raise TypeError(f"the function returned {type(y).__name__}; return Tensors, or a tuple or dict of them")
-        self.is_recorded = is_recording and _depends_on_others(self.outputs, self.leaves)
+        known = {id(x) for x in self.leaves}
+        found = ancestors([y for y in self.outputs if y.requires_grad]) if is_recording else ()
+        self.is_recorded = any(isinstance(x, Tensor) and id(x) not in known for x in found)
         self.output = output if self.is_recorded else _like(output, [y.detach() for y in self.outputs])
+
+    def shaped(self, leaves: Iterable[Any]) -> Any:
+        """The structure of the primals with other leaves."""
+        return _like(self.primals, leaves)
 
     def gradients(self, cotangents: list[Tensor]) -> list[Tensor]:
         """The gradients of all leaves, with a graph where it can lead to other Tensors."""
         recorded = self.is_recorded or (is_grad_enabled() and any(v.requires_grad for v in cotangents))
         return _gradients(self.outputs, self.leaves, cotangents, create_graph=recorded)
-
-
-def _depends_on_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
-    """Whether the graph of `outputs` leads to a leaf that is not among `leaves`."""
-    known = {id(x) for x in leaves}
-    starts = [edge_of(y) for y in outputs if y.requires_grad]
-    nodes, _ = reachable(starts)
-    edges = itertools.chain(starts, *[node._edges for node in nodes])
-    return any(isinstance(edge, Tensor) and id(edge) not in known for edge in edges)
 
 
 def ancestors(results: Sequence[Tensor]) -> list[Op | Tensor]:
@@ -271,28 +284,6 @@ def _argument(x: Any) -> Tensor:
     if isinstance(x, Tensor) and x.requires_grad:
         return ops.reshape(x, x.shape)
     return Tensor(x.data if isinstance(x, Tensor) else as_array(x), requires_grad=True)
-
-
-def _of_some(
-    function: Function, argnums: int | tuple[int, ...], arguments: tuple[Any, ...], settings: dict[str, Any]
-) -> tuple[Function, tuple[Any, ...]]:
-    """The function of arguments `argnums` alone, and these."""
-    chosen = argnums if isinstance(argnums, tuple) else (argnums,)
-    for n in chosen:
-        if not -len(arguments) <= n < len(arguments):
-            raise ValueError(f"argnums has {n}, but the function was called with {len(arguments)} arguments, from 0 on")
-
-    def of_chosen(*primals: Any) -> Any:
-        whole = list(arguments)
-        for n, primal in zip(chosen, primals, strict=True):
-            whole[n] = primal
-        return function(*whole, **settings)
-
-    return of_chosen, tuple([arguments[n] for n in chosen])
-
-
-def _one_or_all(argnums: int | tuple[int, ...], of_arguments: tuple[Any, ...]) -> Any:
-    return of_arguments if isinstance(argnums, tuple) else of_arguments[0]
 
 
 def _gradients(

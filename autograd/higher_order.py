@@ -89,7 +89,7 @@ class TensorFunctions:
             if not any(_has_tensor(x) for x in (*arguments, *settings.values())):
                 return own(*arguments, **settings)
             if name in _STEPS:
-                return own(*[_raw(x) for x in arguments], **settings)
+                return own(*[x.data if isinstance(x, Tensor) else x for x in arguments], **settings)
             if name not in _FUNCTIONS:
                 raise NotImplementedError(
                     f"xp.{name} of a Tensor, in the backward pass of an op: there is no op of this name, so the "
@@ -104,21 +104,13 @@ def _has_tensor(x: Any) -> bool:
     return isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and any(_has_tensor(each) for each in x))
 
 
-def _raw(x: Any) -> Any:
-    return x.data if isinstance(x, Tensor) else x
-
-
 def _asarray(x: Tensor, dtype: Any = None) -> Tensor:
     return x if dtype is None or x.dtype == dtype else ops.astype(x, dtype)
 
 
 def _moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    return ops.transpose(x, np.moveaxis(_axes(x), source, destination).shape)
-
-
-def _axes(x: Tensor) -> np.ndarray:
-    """An array with as many axes, whose sizes are their numbers: a rearranged one says where each has gone."""
-    return np.broadcast_to(np.zeros(()), range(x.ndim))
+    axes = np.empty(range(x.ndim))  # whose sizes are their numbers: rearranged, they say where each has gone
+    return ops.transpose(x, np.moveaxis(axes, source, destination).shape)
 
 
 def _cumprod(x: Tensor, axis: int) -> Tensor:
