@@ -11,11 +11,7 @@ if os.path.exists(os.path.join(os.path.dirname(__file__), "tracer.py")):  # a fi
         "`pip install --force-reinstall --no-deps`"
     )
 
-from autograd.check_install import refuse, unmet_requirement
-
-if unmet_requirement() is not None:  # before the first import of NumPy
-    refuse()
-
+from autograd import check_install as check_install  # before the first import of NumPy
 from autograd import higher_order as higher_order
 from autograd import unrecorded as unrecorded
 from autograd.creation import from_dlpack, ones, randn, zeros
