@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from autograd.tensor import Tensor
 
 Array = np.ndarray
 
-TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 MODES = ("auto", "central", "complex")
 
 
@@ -100,8 +98,8 @@ def gradient_error(
             variations.check_layouts(function, weights, right, rng)
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             if options.elsewhere:
-                elsewhere = Elsewhere(function, weights, rng, atol or 0.0, rtol or 0.0)
-                elsewhere.check_points([partial(variations.check_two_graphs, function, weights, right)] * TWO_GRAPHS)
+                elsewhere = Elsewhere(comparison)
+                elsewhere.check_points()
                 if options.shapes:
                     elsewhere.check_inputs()
             if options.float32 or (options.float32 is None and options.elsewhere and not function.narrow):
@@ -116,7 +114,7 @@ def measure_rounding(function: CheckedFunction, weights: Array, gradients: Seque
     direction = joined([np.where(np.isfinite(x), x, 0) for x in function.points]).astype(float)
     line = Line(function, direction, weights)
     if line.moves:
-        slope = joined(gradients)[direction != 0] @ direction[direction != 0]
+        slope = line.along(gradients).sum()
         if function.narrow or abs(line(1e-9)[1] - line.middle - 1e-9 * slope) > 1e-10 * line.scale:
             noise = measured_noise(Line(function, direction)).max(initial=0)
             rounding = float(noise / (size_of(function.middle) or 1.0))

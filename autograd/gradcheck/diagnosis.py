@@ -33,9 +33,9 @@ def likely_cause(e: Evidence) -> str:
         return ""
     part = f"only the part of backward for output {e.output} is wrong; in this part, "
     for pattern in PATTERNS if e.complete else (factors.constant_factor,):
-        for guess in pattern(e):
-            if e.fits(guess):
-                return (part if len(e.outputs) > 1 and wrong == [e.output] else "") + guess.text
+        for text, model in pattern(e):
+            if e.fits(model):
+                return (part if len(e.outputs) > 1 and wrong == [e.output] else "") + text
     return ""
 
 
@@ -76,37 +76,29 @@ def of_something_else(e: Evidence) -> Iterator[Guess]:
     a, n = e.analytic, e.numerical
     for name, jacobian in e.others().items():
         if jacobian.shape == a.shape:
-            yield Guess(f"this is the gradient of {name}: two gradients, or two factors, are exchanged", jacobian)
-    yield Guess(
+            yield f"this is the gradient of {name}: two gradients, or two factors, are exchanged", jacobian
+    yield (
         "the sign is wrong for some elements, all magnitudes are right: is a factor sign(x), or abs, misplaced?",
         np.copysign(n, a),
     )
     wrong = ~e.zero(e.off).all(axis=0)
     total = n[:, wrong].sum(axis=1, keepdims=True)
     for model, which in ((total, "sum"), (total / max(1, wrong.sum()), "mean")) if not e.zero(total).all() else ():
-        yield Guess(
+        yield (
             f"each derivative is the {which} of all of them: a sum over the elements of the input, or over the data, "
             "is taken too early",
             np.where(wrong, model, n),
         )
-    if e.output_shape == e.input_shape and len(a) > 1 and n.any():
+    if e.output_shape == e.at.shape and len(a) > 1 and n.any():
         residual = "as by a residual connection x + f(x)"
-        yield Guess(
-            f"the direct path is missing: the incoming gradient itself must be added, {residual}", n - np.eye(len(a))
-        )
-        yield Guess(f"the incoming gradient itself is added once too often, {residual}", n + np.eye(len(a)))
+        yield f"the direct path is missing: the incoming gradient itself must be added, {residual}", n - np.eye(len(a))
+        yield f"the incoming gradient itself is added once too often, {residual}", n + np.eye(len(a))
     if np.count_nonzero(e.off) > 1 and (abs(e.off) <= np.finfo(np.float32).eps * abs(n)).all():
-        yield Guess(
+        yield (
             "every value is right to the 7 digits of float32: something in backward is computed or kept in float32 (an "
-            "astype, an array or a constant made with that dtype)"
+            "astype, an array or a constant made with that dtype)",
+            a,
         )
-
-
-def passed_on(e: Evidence) -> Iterator[Guess]:
-    """The Jacobian is the identity, where the function is element-wise."""
-    if e.is_elementwise:
-        text = "the incoming gradient is passed on unchanged: the derivative of the function itself is forgotten"
-        yield Guess(text, np.eye(len(e.numerical)))
 
 
 # ---- Masks and zeros ----
@@ -119,23 +111,21 @@ def masks(e: Evidence) -> Iterator[Guess]:
     if not (flat & passes).any():
         return
     if not n.any():
-        yield Guess(
+        yield (
             "the output does not depend on this input here, and yet a gradient arrives: is a mask forgotten, or the "
-            "projection of a softmax or a normalisation, or the bound of a clipped value?"
+            "projection of a softmax or a normalisation, or the bound of a clipped value?",
+            a,
         )
     elif not ((~flat | passes).sum(axis=1) > 1).any():
         if not passes[~flat].any():
-            yield Guess(
-                "the gradient passes exactly where the output does not depend on the input: a mask is the wrong way "
-                "round"
-            )
+            text = "the gradient passes exactly where the output does not depend on the input: a mask is the wrong way"
+            yield f"{text} round", a
         ratio = ratio_of(a[~flat], n[~flat])
         scale = f", and so is its factor {1 / (ratio or 1):.4g}" if abs(ratio - 1) > 1e-3 else ""
-        yield Guess(
+        yield (
             "a gradient passes where the output does not depend on the input: a mask (of relu, clip, where, dropout, "
             f"padding) is forgotten in backward{scale}",
-            ratio * n,
-            ~flat,
+            np.where(flat, a, ratio * n),
         )
 
 
@@ -143,12 +133,11 @@ def leaks(e: Evidence) -> Iterator[Guess]:
     """All derivatives are right but some that must be 0."""
     flat = e.zero(e.numerical)
     if not flat.all():
-        yield Guess(
+        yield (
             "elements that the output does not depend on get a gradient, all others are right: a mask is missing, "
             "a value that the function clips has a slope that is not 0, or a gradient goes to a whole row where it "
             "belongs to one element (max, an index, a diagonal)",
-            e.numerical,
-            ~flat,
+            np.where(flat, e.analytic, e.numerical),
         )
 
 
@@ -173,27 +162,27 @@ def zeros(e: Evidence) -> Iterator[Guess]:
         )
     else:
         text = f"the gradient of some elements is lost (it is 0), all others are right: elements {listed(columns)}"
-    yield Guess(text, e.numerical, ~zero)
+    yield text, np.where(zero, e.analytic, e.numerical)
 
 
 def some_places(e: Evidence) -> Iterator[Guess]:
     """Only the derivatives at one index of an axis are wrong, or those of one number by some elements."""
-    shape = e.output_shape + e.input_shape
-    for axis, size in enumerate(shape):
+    a, n = e.both
+    for axis, size in enumerate(n.shape):
         for place in range(size) if size > 2 else ():
-            others = np.ones(shape, bool)
-            others[(slice(None),) * axis + (place,)] = False
-            yield Guess(
+            model, index = n.copy(), (slice(None),) * axis + (place,)
+            model[index] = a[index]
+            yield (
                 f"only index {place} of {e.where(axis)} is wrong, all others are right: an edge, a single index, "
                 "or an element that is treated separately",
-                e.numerical,
-                others,
+                model,
             )
     wrong = (abs(e.off) > 1e-3 * abs(e.off).max(initial=0)).any(axis=0)
     if len(e.analytic) == 1 and not wrong.all():
-        yield Guess(
+        yield (
             f"only the derivatives by the elements {listed(wrong)} of the input are wrong: the mistake is in a term or "
-            "a factor that only these have"
+            "a factor that only these have",
+            a,
         )
 
 
@@ -209,11 +198,11 @@ def axes_exchanged(e: Evidence) -> Iterator[Guess]:
         how = "transposed" if swapped.shape == a.shape else "in the order of the transposed array"
         keepdims = "; after a reduction, the gradient is broadcast along the wrong axis (keepdims)"
         text = f"the values are right but {how}: axes {p - first} and {q - first} of the gradient are exchanged"
-        yield Guess(text + (keepdims if first < len(e.input_shape) else ""), swapped)
+        yield text + (keepdims if first < len(e.at.shape) else ""), swapped
     for q in range(first):
         for p in range(first, a.ndim):
             if a.shape[p] == a.shape[q]:
-                yield Guess(
+                yield (
                     f"a factor is transposed: the values are right with {e.where(q)} and {e.where(p)} exchanged, as "
                     "if g @ b were computed instead of g @ b.T",
                     n.swapaxes(p, q),
@@ -244,10 +233,11 @@ def flipped_kernel(e: Evidence) -> Iterator[Guess]:
         for k in whole:
             model[k][windows[k]] = np.flip(right[k][windows[k]])
         if abs(found - model)[whole].max() <= 1e-3 * abs(off).max():
-            yield Guess(
+            yield (
                 f"the kernel of a convolution is flipped along {' and '.join(map(e.where, axes))}: the values are "
                 "right but in reverse order within each window; for y[t] = Σₖ w[k] · x[t + k], the gradient by x[s] is "
-                "Σₖ w[k] · g[s - k], which passes the kernel in the opposite direction"
+                "Σₖ w[k] · g[s - k], which passes the kernel in the opposite direction",
+                e.analytic,
             )
 
 
@@ -260,14 +250,15 @@ def _window(mask: Array) -> tuple[slice, ...]:
 def not_summed(e: Evidence) -> Iterator[Guess]:
     """The gradient along a broadcast axis of the output is that of one index, not the sum over all."""
     a, n = e.both
-    lead = len(e.output_shape) - len(e.input_shape)
+    lead = len(e.output_shape) - len(e.at.shape)
     for axis, size in enumerate(e.output_shape):
-        repeated = size > 1 and (axis < lead or e.input_shape[axis - lead] == 1)
+        repeated = size > 1 and (axis < lead or e.at.shape[axis - lead] == 1)
         others = tuple([k for k in range(a.ndim) if k != axis])
         if lead >= 0 and repeated and (a != 0).any(axis=others).sum() == 1 < (n != 0).any(axis=others).sum():
-            yield Guess(
+            yield (
                 f"a missing sum: the input is broadcast along axis {axis} of the output, but the gradient of one index "
-                "alone comes back instead of the sum over all"
+                "alone comes back instead of the sum over all",
+                a,
             )
 
 
@@ -278,23 +269,24 @@ def moved(e: Evidence) -> Iterator[Guess]:
         where = " and ".join(map(e.where, axes))
         if all(n.shape[axis] > 1 for axis in axes):
             text = f"the values are right but in reverse order along {where}: is the kernel of a convolution flipped?"
-            yield Guess(text, np.flip(n, axes))
+            yield text, np.flip(n, axes)
     for axis, size in enumerate(n.shape):
         if size > 1:
-            yield Guess(f"the values are right but in reverse order along {e.where(axis)}", np.flip(n, axis))
+            yield f"the values are right but in reverse order along {e.where(axis)}", np.flip(n, axis)
         for by, edge in ((1, 0), (-1, -1)) if size > 2 else ():
             rolled = np.roll(n, by, axis)
             cut = rolled.copy()
             cut[(slice(None),) * axis + (edge,)] = 0
             text = f"the values are right but moved by one along {e.where(axis)}: a start or an index is off by one"
-            yield from (Guess(text, rolled), Guess(text, cut))
+            yield from ((text, rolled), (text, cut))
     digits = max(0, 6 - int(np.ceil(np.log10(abs(e.numerical).max(initial=1e-300)))))
     for what, a, n in (("input", e.analytic, e.numerical), ("output", e.analytic.T, e.numerical.T)):
         in_order = [j[:, np.lexsort(np.round(j, digits))] for j in (a, n)]
         if a.shape[1] > 1 and abs(in_order[0] - in_order[1]).max(initial=0) <= 1e-3 * abs(e.off).max(initial=0):
-            yield Guess(
+            yield (
                 f"the values are right but at other elements of the {what}: is the order of the elements, an index or "
-                "a permutation of axes not undone (the inverse of a permutation is np.argsort of it)?"
+                "a permutation of axes not undone (the inverse of a permutation is np.argsort of it)?",
+                e.analytic,
             )
 
 
@@ -309,11 +301,11 @@ def normalisation(e: Evidence) -> Iterator[Guess]:
     With ε in √(variance + ε), the output changes a little when the input is scaled: by the part of ε in the variance.
     A backward pass with another ε is wrong by about as much.
     """
-    if e.at is None or not np.isfinite(e.at).all() or e.zero(e.off).all():
+    if not np.isfinite(e.at).all() or e.zero(e.off).all():
         return
     small = abs(e.off).max() <= NEARLY * abs(e.numerical).max()
     for axes in subsets(range(e.at.ndim), e.at.ndim):
-        a, n, x = (_slices(j, e.input_shape, axes) for j in (e.analytic, e.numerical, e.at[None]))
+        a, n, x = (_slices(j, e.at.shape, axes) for j in (e.analytic, e.numerical, e.at[None]))
         if x.shape[-1] < 2:
             continue
         constant = np.ones_like(x)
@@ -322,19 +314,20 @@ def normalisation(e: Evidence) -> Iterator[Guess]:
         if small:
             left, wrong = (abs((j * v).sum(-1)).max(initial=0) for j in (n, a - n))
             if _vanishes(n, a, v) and _vanishes(a, n, v) and wrong >= 1e-3 * left > 0:
-                yield Guess(
+                yield (
                     "the gradient of a normalisation is right except for a small part, as caused by ε: is the ε of the "
-                    "forward pass, as in √(variance + ε), missing in backward, another one, or at another place?"
+                    "forward pass, as in √(variance + ε), missing in backward, another one, or at another place?",
+                    e.analytic,
                 )
         elif len(e.analytic) > 1:
             shift = centred and not _vanishes(a, n, constant)
             scale = _vanishes(n, a, v) and not _vanishes(a, n, v)
-            alone = e.fits(Guess("", e.numerical, ~e.zero(e.analytic)))
+            alone = e.fits(np.where(e.zero(e.analytic), 0, e.numerical))
             leaks = (e.zero(e.numerical) & ~e.zero(e.analytic)).any()
             values = np.linalg.svd(np.moveaxis(a - n, 1, 0), compute_uv=False)
             rank = int((values > 1e-2 * values.max(initial=0)).sum(-1).max(initial=0))  # of a slice
             if shift + scale and (alone or leaks or rank <= shift + scale):
-                yield Guess(_missing_projection(axes, shift, scale))
+                yield _missing_projection(axes, shift, scale), e.analytic
 
 
 def _missing_projection(axes: tuple[int, ...], shift: bool, scale: bool) -> str:
@@ -382,7 +375,6 @@ PATTERNS: tuple[Callable[[Evidence], Iterator[Guess]], ...] = (  # the most spec
     normalisation,
     zeros,
     factors.factor_of_values,
-    passed_on,
     factors.term_of_values,
     moved,
     factors.two_factors,

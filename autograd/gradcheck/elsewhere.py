@@ -10,16 +10,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from autograd.backend import backend_of
 from autograd.gradcheck.adapters import as_tuple
-from autograd.gradcheck.function import CheckedFunction, GradcheckError, WrongShapeError, copy_with_layout, joined
-from autograd.gradcheck.jacobians import Comparison, about_rounding
-from autograd.gradcheck.numerical import Line, Reference, quick_slope, size_of, slope
+from autograd.gradcheck.function import (
+    CheckedFunction,
+    GradcheckError,
+    NotSummedError,
+    WrongShapeError,
+    copy_with_layout,
+    joined,
+    locate,
+)
+from autograd.gradcheck.jacobians import Comparison
+from autograd.gradcheck.numerical import Line, Reference, size_of
+from autograd.gradcheck.variations import check_two_graphs
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
 from autograd.tensor import Tensor
@@ -29,9 +37,6 @@ Rng = np.random.Generator
 Shape = tuple[int, ...]
 Expected = Callable[[list[Shape]], bool]
 
-SMALL = 1_000  # entries of the largest Jacobian that is computed to explain a failure
-SLOPE = 1e-6  # of a slope, what may differ besides what is known of the error of the differences
-FLOOR = 1e-9  # likewise of the outputs: a slope may be what is left of terms that cancel
 FAR = 1000.0  # beyond what exp takes, for both signs
 UNREACHED = (
     "a branch of the function that the inputs do not reach (beyond a kink, a bound, a threshold), numbers that "
@@ -41,92 +46,8 @@ HALF_ZERO = "the inputs, about half of them 0"
 LARGE = (70, 1100)  # elements to grow to: beyond a row of 64, beyond a block of 1,024, no multiple of either
 MOST = 2_000_000  # elements of an output to grow to
 ALONE = 8  # of increasing integers, the most that are changed alone
+TWO_GRAPHS = 3  # other points whose graph is alive together with that of the inputs
 PAIRS = 3  # the most pairs of inputs that are given one array
-
-
-class Slopes:
-    """Gradients beside slopes along a random direction in all inputs, at a point where there may be no derivatives.
-
-    atol, rtol: what may differ besides the known error of differences
-    """
-
-    def __init__(self, function: CheckedFunction, weights: Array, gradients: Sequence[Array], atol: float, rtol: float):
-        self.function, self.gradients, self.gradient = function, gradients, joined(gradients)
-        self.weights = np.where(np.isfinite(function.middle), weights, 0)
-        self.atol = atol * max(1.0, abs(self.weights).sum())  # of the weighted sum
-        self.rtol = max(SLOPE, rtol, 1000 * function.rounding)
-
-    def excess(self, line: Line) -> tuple[float, float, float]:
-        """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
-        direction = line.direction
-        terms = np.where(direction == 0, 0, self.gradient * direction)
-        found = quick_slope(line)
-        for known, times in ((True, 25), (False, 3)):
-            analytic, numerical = float(terms.sum()), float(found.value.item())
-            size = abs(numerical) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
-            scale = float(line.scale.item()) + self.function.usual
-            allowed = (
-                self.rtol * size + self.atol * abs(direction).sum() + max(FLOOR, 10 * self.function.rounding) * scale
-            )
-            off = abs(analytic - numerical) - (allowed + times * float(found.error.item()))
-            if off <= 0:
-                return 0.0, analytic, numerical
-            if known:
-                found = slope(line, found)
-        error = float(found.error.item())
-        vague = error > max(0.1 * abs(numerical), SLOPE * scale)
-        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and vague):
-            return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
-        return (math.inf if math.isnan(off) else off), analytic, numerical
-
-    def check(self, rng: Rng, least: Sequence[float], begin: str, general: str = "", spared: float = math.nan) -> None:
-        """Compare the slope along a random direction in all inputs.
-
-        A wrong one is no error if no single element is to blame: rounding, or kinks close by, of which those of several
-        outputs may cancel in the weighted sum.
-
-        least: sizes of the inputs that their elements are moved by at least a tenth of
-        begin: of the message; general: the likely cause in general
-        spared: a value of elements where kinks may cancel
-
-        Raises: GradcheckError for a wrong slope
-        """
-        function, weights = self.function, self.weights
-        finite = [np.where(np.isfinite(x), abs(x), 0) for x in function.points]
-        moved = [np.where(np.isfinite(x), np.maximum(size, 0.1 * max(size.max(initial=0), usual) or 1.0), 0)
-                 for x, size, usual in zip(function.points, finite, least, strict=True)]  # fmt: skip
-        line = Line(function, rng.standard_normal(self.gradient.size) * joined(moved), weights)
-        if not line.moves or not self.excess(line)[0]:
-            return
-        i, place = line.worst_element(lambda part: self.excess(part)[0])
-        off, analytic, numerical = self.excess(Line(function, (i, place), weights))
-        value = function.points[i].reshape(-1)[place]
-        if not off or (value == spared and np.isfinite(analytic)):
-            return
-        each = slope(Line(function, (i, place)))
-        confirmed = np.where(weights == 0, 0, weights * each.value)
-        known = 3 * np.where(weights == 0, 0, abs(weights) * each.error).sum() + self.rtol * abs(confirmed).sum()
-        if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
-            return
-        cause = ""
-        if len(weights) * function.points[i].size <= SMALL:
-            comparison = Comparison(function, Reference(function, "central"), weights, self.gradients, rng)
-            with suppress(GradcheckError):  # a kink, at another element
-                cause = comparison.cause(i, comparison.by_elements(i, function.jacobian()[i]))
-        cause = "; and there alone: ".join(filter(None, (cause, general))) or "no known mistake fits these numbers"
-        raise GradcheckError(
-            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is {value:.6g} there\n"
-            f"  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}\n"
-            f"likely cause: {cause}{about_rounding(function)}"
-        )
-
-    def reaches_unused(self, rng: Rng) -> bool:
-        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
-        for place in rng.permutation(np.flatnonzero(self.gradient))[:8]:
-            line = Line(self.function, self.function.element_at(int(place)), self.weights)
-            if (line(0.1)[1] == line.middle).all():
-                return True
-        return False
 
 
 # ---- Other points ----
@@ -173,30 +94,26 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[
 class Elsewhere:
     """Trials of the function at other points, and with other shapes, other indices, and one array in place of two.
 
-    weights: of the outputs [M]; atol, rtol: see `Slopes`
+    here: the comparison at the inputs, where the gradients are right
     """
 
-    def __init__(self, function: CheckedFunction, weights: Array, rng: Rng, atol: float, rtol: float):
-        self.function, self.weights, self.rng, self.tolerances = function, weights, rng, (atol, rtol)
-        self.outputs = function.output_shapes
+    def __init__(self, here: Comparison):
+        self.here, self.function, self.rng, self.outputs = here, here.function, here.rng, here.function.output_shapes
 
-    def check_points(self, here_and_there: Sequence[Callable[[Sequence[Array], list[Array]], None]] = ()) -> None:
-        """Compare the gradients at other points with differences.
-
-        here_and_there: one check each of the first points: of the gradients there, and of the point
-        """
-        further = iter(here_and_there)
-        sizes = [size_of(x) for x in self.function.points]
+    def check_points(self) -> None:
+        """Compare the gradients at other points with differences."""
+        alive, sizes = 0, [size_of(x) for x in self.function.points]
         for what, points in other_points(self.function.points, self.rng):
             try:
-                slopes = self._slopes(self.function.at(points), self._same_shapes, self.weights)
+                there = self._comparison(self.function.at(points), self._same_shapes, self.here.weights)
             except Exception:  # a function may refuse points that nobody gave it, in any way
                 continue
-            if slopes is not None:
-                next(further, lambda *_: None)(slopes.gradients, points)
+            if there is not None:
+                if (alive := alive + 1) <= TWO_GRAPHS:
+                    check_two_graphs(self.function, self.here.weights, self.here.gradients, there.gradients, points)
                 begin = f"the gradient is right at the inputs, and wrong at another point ({what})"
                 # Kinks may cancel at 0: relu(x) - relu(-x) has slope 1, and 0 by the rule of relu
-                slopes.check(self.rng, sizes, begin, UNREACHED, 0.0 if what == HALF_ZERO else math.nan)
+                there.check_slope(sizes, begin, UNREACHED, 0.0 if what == HALF_ZERO else math.nan)
 
     def check_inputs(self) -> None:
         """Compare the gradients for other inputs with differences along a random direction.
@@ -224,7 +141,9 @@ class Elsewhere:
 
     # ---- One trial ----
 
-    def _slopes(self, other: CheckedFunction, expected: Expected, weights: Array | None = None) -> Slopes | None:
+    def _comparison(
+        self, other: CheckedFunction, expected: Expected, weights: Array | None = None
+    ) -> Comparison | None:
         """The gradients for other inputs; None if there are others outputs than expected, or infinite ones.
 
         Raises: what the function raises
@@ -236,11 +155,12 @@ class Elsewhere:
         if len(shapes) != len(self.outputs) or not expected(shapes) or not np.isfinite(other.middle).all():
             return None
         weights = self.rng.standard_normal(other.middle.size) if weights is None else weights
-        return Slopes(other, weights, other.pull(outputs, other.split(weights)), *self.tolerances)
+        reference = Reference(other, "central", self.here.reference.atol, self.here.reference.rtol)
+        return Comparison(other, reference, weights, other.pull(outputs, other.split(weights)), self.rng)
 
     def _try(
         self, changed: dict[int, Any], what: str, expected: Expected, *, only_used: bool = False,
-        loud: Callable[[WrongShapeError], bool] = lambda _: False,
+        loud: type[WrongShapeError] | tuple[()] = (),
     ) -> bool:  # fmt: skip
         """Return whether the function takes these inputs, and its gradient is right.
 
@@ -248,30 +168,32 @@ class Elsewhere:
         expected: says of the shapes of the outputs whether it does what it does for the given inputs
         only_used: True where a gradient at elements that the function does not use says that it asks for other inputs:
             y[i] = x and its g[i] for different places i, x[i] and its g[argsort(i)] for a permutation
-        loud: says of a gradient in a wrong shape whether it is a mistake; by default, it is a refusal
+        loud: the error of a backward pass that is a mistake; any other is a refusal
 
         Raises: GradcheckError for a wrong gradient
         """
-        here = self.function
         try:
-            other = CheckedFunction(here.func, list(self._arguments(changed)), here.parameter_names, here.precision)
+            other = self.function.of(self._arguments(changed))
         except Exception:  # NaN, or another Tensor than the function takes
             return False
-        other.rounding, other.usual = here.rounding, here.usual
         with other:
             try:
-                slopes = self._slopes(other, expected)
-            except WrongShapeError as error:
-                if loud(error):
-                    message = f"the function takes {what}, and its backward pass does not: {error}"
-                    raise GradcheckError(message) from error
-                return False
+                found = self._comparison(other, expected)
+            except loud as error:
+                raise GradcheckError(f"the function takes {what}, and its backward pass does not: {error}") from error
             except Exception:
                 return False
-            if slopes is not None and not (only_used and slopes.reaches_unused(self.rng)):
+            if found is not None and not (only_used and self._reaches_unused(found)):
                 begin = f"the gradient is right for the given inputs, and wrong for {what}"
-                slopes.check(self.rng, [size_of(x) for x in other.points], begin)
-            return slopes is not None
+                found.check_slope([size_of(x) for x in other.points], begin)
+            return found is not None
+
+    def _reaches_unused(self, found: Comparison) -> bool:
+        """Whether an element has a gradient, of some that are looked at, that the function does not use at all."""
+        shapes = [x.shape for x in found.gradients]
+        places = self.rng.permutation(np.flatnonzero(joined(found.gradients)))[:8]
+        lines = [Line(found.function, locate(int(place), shapes), found.weights) for place in places]
+        return any((line(0.1)[1] == line.middle).all() for line in lines)
 
     def _tensor(self, k: int, array: Array) -> Tensor:
         backend = backend_of([self.function.arguments[k].data])
@@ -326,7 +248,7 @@ class Elsewhere:
             return self._same_ndim(shapes) and not kept and (m == 0 or all(map(math.prod, shapes)))
 
         shapes = {k: tuple([m if side == n else side for side in self.given[k].shape]) for k in self.arrays}
-        return self._try_shapes(shapes, what, follows, loud=lambda _: loud)
+        return self._try_shapes(shapes, what, follows, loud=WrongShapeError if loud else ())
 
     def _another_axis(self) -> None:
         """One more leading axis of the arrays with most axes, or of all: axis 1 may then not be the last."""
@@ -350,11 +272,10 @@ class Elsewhere:
         alone = [tuple([n if k == axis else 1 for k, n in enumerate(shape)]) for axis in axes]
         for k in self.function.positions:
             own = self.given[k].shape
-            summed = own != shape  # the backward pass sums over some axis
+            loud = NotSummedError if own != shape else ()  # the backward pass sums over some axis
             for other in dict.fromkeys([*ones, *alone, shape, shape[1:]]) if broadcasts_to(own, shape) else ():
                 if other != own:
-                    self._try_shapes({k: other}, "other broadcasts", self._same_shapes,
-                                     loud=lambda error, summed=summed: summed and error.is_not_summed)  # fmt: skip
+                    self._try_shapes({k: other}, "other broadcasts", self._same_shapes, loud=loud)
 
     def _try_shapes(self, shapes: dict[int, Shape], what: str, expected: Expected, **loud: Any) -> bool:
         """Try arrays of the first elements along each axis, or of elements drawn from all and changed by up to 3 %."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,20 +18,10 @@ from autograd.ops.shape import broadcasts_to
 
 Array = np.ndarray
 Shape = tuple[int, ...]
+Guess = tuple[str, Array]  # a mistake, and the Jacobian that it makes: that of backward if the numbers are known to fit
 
 NICE = (1, 2, 1 / 2, 3, 1 / 3, 4, 1 / 4, -1, -2, -1 / 2)  # factors beside a function of the values
 MANY = 80  # functions of inputs and output of which pairs are not tried
-
-
-class Guess(NamedTuple):
-    """A mistake, and the Jacobian that it makes; None if the numbers are known to fit.
-
-    part: mask of the derivatives that the mistake says something about; None for all
-    """
-
-    text: str
-    model: Array | None = None
-    part: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +30,7 @@ class Evidence:
 
     Shapes: analytic, numerical [M, n], for M elements of an output and all n of an input, or some unless `complete`
 
-    arrays: inputs and output by name; at: the input itself
+    at: the input; arrays: inputs and output by name
     others: returns the right Jacobians [M, n_k] of the same output by the other inputs, by name
     noise: a bound on the error of the right Jacobian
     outputs: the analytic and the right Jacobian of each output by this input, where there are several; output: which of
@@ -50,9 +40,8 @@ class Evidence:
     analytic: Array
     numerical: Array
     output_shape: Shape
-    input_shape: Shape
+    at: Array
     arrays: Mapping[str, Array] = field(default_factory=dict)
-    at: Array | None = None
     others: Callable[[], Mapping[str, Array]] = dict
     complete: bool = True
     outputs: tuple[tuple[Array, Array], ...] = ()
@@ -67,23 +56,12 @@ class Evidence:
     @property
     def both(self) -> tuple[Array, Array]:
         """The two Jacobians in the shapes of output and input."""
-        shape = self.output_shape + self.input_shape
+        shape = self.output_shape + self.at.shape
         return self.analytic.reshape(shape), self.numerical.reshape(shape)
 
-    @property
-    def is_elementwise(self) -> bool:
-        """Whether each output depends on the input at its own place alone."""
-        n = self.numerical
-        return self.output_shape == self.input_shape and bool(self.zero(n - np.diag(np.diag(n))).all())
-
-    def fits(self, guess: Guess) -> bool:
-        """Whether a guess explains the analytic Jacobian, except for a thousandth of what is wrong."""
-        _, model, part = guess
-        if model is None:
-            return True
+    def fits(self, model: Array) -> bool:
+        """Whether a Jacobian is the analytic one, except for a thousandth of what is wrong."""
         residual = abs(self.analytic - np.reshape(model, self.analytic.shape))
-        if part is not None:
-            residual = residual[part.reshape(residual.shape)]
         return bool(residual.max(initial=0.0) <= 1e-3 * abs(self.off).max(initial=0.0))
 
     def zero(self, values: Array) -> Array:
@@ -120,7 +98,7 @@ def constant_factor(e: Evidence) -> Iterator[Guess]:
     """Every value is the right one times a number."""
     ratio = ratio_of(e.analytic, e.numerical)
     if ratio:
-        yield Guess(_about_factor(ratio, e), ratio * e.numerical)
+        yield _about_factor(ratio, e), ratio * e.numerical
 
 
 def _about_factor(ratio: float, e: Evidence) -> str:
@@ -151,7 +129,7 @@ def two_factors(e: Evidence) -> Iterator[Guess]:
         causes = ["counted twice"] if np.isclose(ratio, 2) else ["the sign is wrong"] if np.isclose(ratio, -1) else []
         causes += _causes_of_ratio(ratio, e)
         text = f"some values are right, all others are {ratio:.4g} times the right ones"
-        yield Guess(f"{text}: {'; or '.join(causes)}" if causes else text, np.where(wrong, ratio * n, n))
+        yield f"{text}: {'; or '.join(causes)}" if causes else text, np.where(wrong, ratio * n, n)
 
 
 def own_factors(e: Evidence) -> Iterator[Guess]:
@@ -167,7 +145,7 @@ def own_factors(e: Evidence) -> Iterator[Guess]:
             squares = (a * a).sum(axis=1, keepdims=True)  # of the exact ones: a factor may be large
             multiples = a * (a * n).sum(axis=1, keepdims=True) / np.where(squares == 0, 1, squares)
             if abs(n - multiples).max() <= 1e-3 * abs(e.off).max() + e.noise:
-                yield Guess(f"the derivatives {text}")
+                yield f"the derivatives {text}", e.analytic
 
 
 def _causes_of_ratio(ratio: float, e: Evidence) -> list[str]:
@@ -197,7 +175,7 @@ def _causes_of_ratio(ratio: float, e: Evidence) -> list[str]:
 def _sizes(e: Evidence) -> Iterator[tuple[int, str]]:
     """Yield the possible divisors of a mean: sizes of axes, of whole arrays and of all axes but one, each once."""
     seen = {0, 1}
-    for what, shape in (("input", e.input_shape), ("output", e.output_shape)):
+    for what, shape in (("input", e.at.shape), ("output", e.output_shape)):
         total = math.prod(shape)
         sizes = [(size, f"the size of axis {axis} of the {what}") for axis, size in enumerate(shape)]
         sizes.append((total, f"the number of elements of the {what}"))
@@ -225,7 +203,7 @@ def factor_of_values(e: Evidence) -> Iterator[Guess]:
             model = np.where(some, n / values if sign == 1 else n * values, 0)
             if np.isfinite(model).all():
                 nice = _nearest(NICE, ratio_of(a, model))
-                yield Guess(_about_values(name if nice == 1 else f"{nice**-sign:g} · {name}", sign), nice * model)
+                yield _about_values(name if nice == 1 else f"{nice**-sign:g} · {name}", sign), nice * model
 
 
 def _nearest(numbers: tuple[float, ...], ratio: float) -> float:
@@ -245,15 +223,15 @@ def _about_values(name: str, sign: int) -> str:
 
 
 def term_of_values(e: Evidence) -> Iterator[Guess]:
-    """A simple term is added to every value, missing from it, or has a wrong constant factor."""
+    """The function's own derivative is forgotten; or a term is added, missing, or has a wrong constant factor."""
+    if e.output_shape == e.at.shape and e.zero(e.numerical - np.diag(np.diag(e.numerical))).all():
+        text = "the incoming gradient is passed on unchanged: the derivative of the function itself is forgotten"
+        yield text, np.eye(len(e.numerical))
     _, n = e.both
     off = e.off.reshape(n.shape)
     if off.size > 2:
-        yield Guess(
-            "the same number is added to every derivative: a mean or a sum of the incoming gradient gets into the "
-            "result",
-            n + off.flat[0],
-        )
+        text = "the same number is added to every derivative: a mean or a sum of the incoming gradient gets into the"
+        yield f"{text} result", n + off.flat[0]
     some = ~e.zero(off)
     different = len(np.unique(off[some].round(9)))
     if different < 3:
@@ -266,7 +244,7 @@ def term_of_values(e: Evidence) -> Iterator[Guess]:
             if abs(abs(times) - 1) < 1e-3:
                 times, how = np.sign(times), "is missing" if times < 0 else "is too many"
             if how.startswith("is") or different > 8:  # a free factor fits a few numbers by chance
-                yield Guess(f"a term {name} {how}{_legend(name)}", n + times * term)
+                yield f"a term {name} {how}{_legend(name)}", n + times * term
 
 
 def _legend(name: str) -> str:
@@ -278,7 +256,7 @@ def _candidates(e: Evidence) -> Iterator[tuple[str, Array]]:
 
     They are factors that depend on the output's element or on the input's.
     """
-    places = ((e.output_shape, 0, len(e.input_shape)), (e.input_shape, len(e.output_shape), 0))
+    places = ((e.output_shape, 0, len(e.at.shape)), (e.at.shape, len(e.output_shape), 0))
     found: list[tuple[str, Array]] = []
     for (name, values), (shape, lead, trail) in itertools.product(e.arrays.items(), places):
         if broadcasts_to(values.shape, shape) and np.isfinite(values).all():
@@ -300,22 +278,19 @@ def _candidates(e: Evidence) -> Iterator[tuple[str, Array]]:
 def by_logarithm(e: Evidence) -> Iterator[Guess]:
     """Some derivatives are those by log x, or those by x in place of log x."""
     off = np.atleast_1d(~e.zero(e.off).all(axis=0))
-    if e.at is None or (len(e.analytic) > 1 and off.all()):
+    if len(e.analytic) > 1 and off.all():
         return
     x = e.at.reshape(-1)
     for factor, how in ((x, "logarithm"), (1 / x, "exponential")):
         model = np.where(off, e.numerical * factor, e.numerical)
         if np.isfinite(model).all() and (abs(factor[off] - 1) > 1e-3).all():
-            yield Guess(
-                f"the derivative by element {listed(off, 5)} is one by the {how} of this element: a parameter that "
-                "is transformed?",
-                model,
-            )
+            element = f"the derivative by element {listed(off, 5)} is one by the {how} of this element"
+            yield f"{element}: a parameter that is transformed?", model
 
 
 def factor_beside_decay(e: Evidence) -> Iterator[Guess]:
     """The derivatives are a factor times the right ones, but for a multiple of the input: that of a weight decay."""
-    if e.at is None or len(e.analytic) != 1 or e.at.size < 4 or not np.isfinite(e.at).all():
+    if len(e.analytic) != 1 or e.at.size < 4 or not np.isfinite(e.at).all():
         return
     a, n, x = e.analytic[0], e.numerical[0], e.at.reshape(-1)
     ratios, counts = np.unique((a / n)[~e.zero(n)].round(4), return_counts=True)
@@ -324,9 +299,9 @@ def factor_beside_decay(e: Evidence) -> Iterator[Guess]:
         factor = _nearest((*NICE, *range(5, 100)), ratio)
         some = ~e.zero(a - factor * n)
         decay = ratio_of((a - factor * n)[some], x[some])
-        yield Guess(
+        text = (
             f"the derivatives are {factor:g} times the right ones, but for {decay:.3g} times the element, as "
             "of a weight decay that has another factor: a sum where a mean is meant (over outputs, samples), or a "
-            "factor is missing",
-            factor * n + np.where(some, decay * x, 0),
+            "factor is missing"
         )
+        yield text, factor * n + np.where(some, decay * x, 0)

@@ -167,8 +167,8 @@ def _check_slopes(
         place = worst_of(analytic, values, wrong)
         some = np.unique([place, *np.flatnonzero(wrong)[:SHOWN], *np.flatnonzero(smooth)[:SHOWN]])
         evidence = Evidence(
-            np.diag(analytic[some]), np.diag(values[some]), some.shape, some.shape, {"x": x[some], "y": y[some]},
-            x[some], noise=float(error[some].max()),
+            np.diag(analytic[some]), np.diag(values[some]), some.shape, x[some], {"x": x[some], "y": y[some]},
+            noise=float(error[some].max()),
         )  # fmt: skip
         raise GradcheckError(
             f"{what}wrong derivative at {wrong.sum()} of {x.size} points, most at x = {x[place]:.10g}:\n"

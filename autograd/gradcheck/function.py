@@ -36,14 +36,11 @@ WRONG_SHAPE = re.compile(r"returned a gradient of shape (\([\d, ]*\)) for input 
 
 
 class WrongShapeError(GradcheckError):
-    """An op's backward pass returned a gradient in another shape than that of its input.
+    """An op's backward pass returned a gradient in another shape than that of its input."""
 
-    is_not_summed: whether it is that of the output, where the input was broadcast to it
-    """
 
-    def __init__(self, message: str, is_not_summed: bool = False):
-        super().__init__(message)
-        self.is_not_summed = is_not_summed
+class NotSummedError(WrongShapeError):
+    """It returned one in the shape of the output, to which the input was broadcast."""
 
 
 class NondifferentiableError(GradcheckError):
@@ -51,14 +48,7 @@ class NondifferentiableError(GradcheckError):
 
 
 class NotAnalyticError(ValueError):
-    """Complex steps do not suit a function, for a reason."""
-
-    def __init__(self, reason: str):
-        super().__init__(
-            f"mode='complex' does not suit this function: {reason}; use mode='central' (|x| and what is built on it is "
-            "not analytic, and an op may not be written for complex numbers)"
-        )
-        self.reason = reason
+    """Complex steps do not suit a function, for the reason that is given."""
 
 
 WIDER = (
@@ -74,41 +64,39 @@ class CheckedFunction:
     differentiable outputs.  In its `with` block, the caller's Tensors hold copies of their data.  They remain the same
     objects, so that a func which closes over them (over a model's parameters) sees every change made here.
 
-    parameter_names: of the last inputs, if messages are to call them so
     precision: "float32" for inputs in float32, and outputs that may be
 
     Raises: TypeError or ValueError for inputs that cannot be checked, GradcheckError for such outputs
     """
 
-    def __init__(
-        self, func: Callable[..., Any], inputs: Any, parameter_names: Sequence[str] = (), precision: str = "float64"
-    ):
-        self.func, self.precision = func, precision
-        self.narrow = precision == "float32"
+    def __init__(self, func: Callable[..., Any], inputs: Any, precision: str = "float64"):
+        self.precision, self.narrow = precision, precision == "float32"
         self.rounding = float(np.finfo(precision).eps)  # of the outputs, relative to their size
-        self.arguments = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)
-        self.parameter_names = list(parameter_names)
-        if hasattr(func, "with_parameters"):  # the module of from_torch, the layer of from_pair
-            self.func, parameters = func.with_parameters
-            self.parameter_names = [f"the parameter {name!r}" for name in parameters]
-            self.arguments += parameters.values()
-        given = len(self.arguments) - len(self.parameter_names)
-        chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in self.arguments[:given])
-        self.positions: list[int] = []  # of the inputs that are differentiated
-        for i, x in enumerate(self.arguments):
+        self.usual = 0.0  # Σ |outputs| at the inputs, of those that are finite
+        inputs = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)
+        self.func: Callable[..., Any]
+        self.func, parameters = getattr(func, "with_parameters", (func, {}))  # as from_torch and from_pair give them
+        self.parameter_names = [f"the parameter {name!r}" for name in parameters]
+        self._take([*inputs, *parameters.values()])
+
+    def _take(self, arguments: list[Any]) -> None:
+        """Set the inputs, of which the parameters are the last."""
+        self.arguments = arguments
+        self.positions: list[int] = []  # of those that are differentiated
+        given = len(arguments) - len(self.parameter_names)
+        chosen = any((is_torch(x) or isinstance(x, Tensor)) and x.requires_grad for x in arguments[:given])
+        for i, x in enumerate(arguments):
             name, dtype, wider = f"input {i}", getattr(x, "dtype", None), WIDER
             if is_torch(x) and x.is_floating_point() and (x.requires_grad or not chosen):
                 wider = "x.double()"
                 if i >= given:
                     name, wider = self.parameter_names[i - given], "from_torch(module.double())"
-                x = self.arguments[i] = x.detach().cpu().numpy()
-            is_real = (
-                x.requires_grad if isinstance(x, Tensor) else getattr(getattr(x, "dtype", None), "kind", "") == "f"
-            )
+                x = arguments[i] = x.detach().cpu().numpy()
+            is_real = getattr(getattr(x, "dtype", None), "kind", "") == "f" and getattr(x, "requires_grad", True)
             # A Tensor that is passed twice is one input; an array that is passed twice becomes two Tensors
-            if not is_real or any(x is self.arguments[k] for k in self.positions):
+            if not is_real or any(x is arguments[k] for k in self.positions):
                 continue
-            if x.dtype.itemsize < np.dtype(precision).itemsize:
+            if x.dtype.itemsize < np.dtype(self.precision).itemsize:
                 raise TypeError(f"{name} is {dtype}, in which small differences are lost to rounding: pass {wider}")
             if isinstance(x, Tensor) and x.op is not None:
                 raise ValueError(
@@ -116,18 +104,17 @@ class CheckedFunction:
                     "pass Tensor(x.numpy(), requires_grad=True)"
                 )
             self.positions.append(i)
-            self.arguments[i] = x if isinstance(x, Tensor) else Tensor(x, requires_grad=True)
-            if np.isnan(self.arguments[i].numpy()).any():
+            arguments[i] = x if isinstance(x, Tensor) else Tensor(x, requires_grad=True)
+            if np.isnan(arguments[i].numpy()).any():
                 raise ValueError(f"{name} contains NaN; gradients can be checked only at numbers")
         if not self.positions:
             raise ValueError(
                 "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
             )
-        self.tensors: list[Tensor] = [self.arguments[i] for i in self.positions]
+        self.tensors: list[Tensor] = [arguments[i] for i in self.positions]
         self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
-        self.points = [copy_with_layout(tensor.numpy(), precision) for tensor in self.tensors]
+        self.points = [copy_with_layout(tensor.numpy(), self.precision) for tensor in self.tensors]
         self.middle = np.zeros(0)  # [M], the output vector at the points
-        self.usual = 0.0  # Σ |outputs| at the inputs, of those that are finite
         self.outputs: list[int] = []  # positions of the differentiable outputs
         self.output_shapes: list[Shape] = []
         self.several = False
@@ -143,16 +130,17 @@ class CheckedFunction:
             tensor.data = data
         random.set_state(self._random_state)
 
-    @property
-    def step(self) -> float:
-        """The first step of differences, relative to x: about the cube root of the outputs' rounding, 1e-6 or more."""
-        return max(1e-6, self.rounding ** (1 / 3)) if self.rounding > 1e-14 else 1e-6
-
     def at(self, points: Sequence[Array]) -> CheckedFunction:
         """Return the function at another point."""
         there = copy(self)
         there.points = list(points)
         return there
+
+    def of(self, arguments: Iterable[Any]) -> CheckedFunction:
+        """Return the function of other arguments.  Raises: TypeError or ValueError for those that cannot be checked"""
+        other = copy(self)
+        other._take(list(arguments))
+        return other
 
     # ---- Forward ----
 
@@ -298,12 +286,7 @@ class CheckedFunction:
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
         except (RuntimeError, ValueError, IndexError, KeyError, ArithmeticError) as error:
-            wrong = WRONG_SHAPE.search(str(error))
-            if wrong is None or last.op is None:
-                raise GradcheckError(f"the backward pass stopped: {error}") from error
-            found_shape, expected_shape = map(ast.literal_eval, wrong.groups())
-            is_not_summed, cause = _about_shape(found_shape, expected_shape, last.op.output_specs)
-            raise WrongShapeError(f"the backward pass stopped: {error}{cause}", is_not_summed) from error
+            raise _backward_error(str(error), last.op) from error
         gradients = iter(found)
         return [
             np.zeros(point.shape) if not tensor.requires_grad or (g := next(gradients)) is None
@@ -331,28 +314,15 @@ class CheckedFunction:
     def input_name(self, i: int, place: int | None = None) -> str:
         """Return the name of input i in messages, with the index of its element `place`."""
         inputs = len(self.arguments) - len(self.parameter_names)
-        name = f"input {self.positions[i]}" if len(self.arguments) > 1 else "the input"
-        if self.positions[i] >= inputs:
-            name = self.parameter_names[self.positions[i] - inputs]
-        elif inputs == 1:
-            name = "the input"
+        names = ["the input"] if inputs == 1 else [f"input {k}" for k in range(inputs)]
+        name = [*names, *self.parameter_names][self.positions[i]]
         return name if place is None else name + _subscript(self.points[i].shape, place)
-
-    def element_at(self, place: int) -> tuple[int, int]:
-        """Return the input, and its element, that stand at a place of the vector of all inputs."""
-        return _locate(place, [x.shape for x in self.points])
 
     def output_name(self, row: int) -> str:
         """Return the output and the index that a row of the Jacobian belongs to."""
-        j, place = _locate(row, self.output_shapes)
+        j, place = locate(row, self.output_shapes)
         name = f"output {self.outputs[j]}" if self.several else "the output"
         return name + _subscript(self.output_shapes[j], place)
-
-    @property
-    def rows(self) -> list[slice]:
-        """The rows of the Jacobian that belong to each differentiable output."""
-        ends = [0, *itertools.accumulate(map(math.prod, self.output_shapes))]
-        return [slice(*pair) for pair in itertools.pairwise(ends)]
 
 
 class _OpAtWork(observers.Observer):
@@ -373,9 +343,14 @@ class _OpAtWork(observers.Observer):
         self.op = op
 
 
-def _about_shape(found: Shape, expected: Shape, outputs: Sequence[tuple[Shape, Any]]) -> tuple[bool, str]:
-    """Whether a gradient of a wrong shape is that of a broadcast input's output, and its likely cause in words."""
-    of_output = found in [shape for shape, _ in outputs]
+def _backward_error(message: str, op: engine.Op | None) -> GradcheckError:
+    """The error about a backward pass that stopped, with the likely cause of a wrong shape."""
+    message = f"the backward pass stopped: {message}"
+    wrong = WRONG_SHAPE.search(message)
+    if wrong is None or op is None:
+        return GradcheckError(message)
+    found, expected = map(ast.literal_eval, wrong.groups())
+    of_output = found in [shape for shape, _ in op.output_specs]
     causes = [
         (broadcasts_to(expected, found),
          "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True in "
@@ -388,7 +363,7 @@ def _about_shape(found: Shape, expected: Shape, outputs: Sequence[tuple[Shape, A
          "the gradient is not brought back to the shape of the input: g.reshape(x.shape), or axes in another order"),
     ]  # fmt: skip
     cause = next((f"\nlikely cause: {text}" for applies, text in causes if applies), "")
-    return of_output and broadcasts_to(expected, found), cause
+    return (NotSummedError if of_output and broadcasts_to(expected, found) else WrongShapeError)(message + cause)
 
 
 def arrange(array: Array, order: Sequence[int], steps: Sequence[int], dtype: Any = None) -> Array:
@@ -425,17 +400,20 @@ def joined(arrays: Iterable[Array]) -> Array:
     return np.concatenate([np.reshape(a, -1) for a in arrays])
 
 
+def places_of(shapes: Sequence[Shape]) -> list[slice]:
+    """Return the places of the arrays of these shapes in the vector in which they are `joined`."""
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    return [slice(*pair) for pair in itertools.pairwise(ends)]
+
+
 def parts_of(vector: Array, shapes: Sequence[Shape]) -> list[Array]:
     """Return the arrays of these shapes whose elements are `joined` in a vector."""
-    ends = itertools.accumulate(map(math.prod, shapes))
-    return [part.reshape(shape) for part, shape in zip(np.split(vector, [*ends][:-1]), shapes, strict=True)]
+    return [vector[places].reshape(shape) for places, shape in zip(places_of(shapes), shapes, strict=True)]
 
 
-def _locate(place: int, shapes: Sequence[Shape]) -> tuple[int, int]:
-    """The array, and its element, that stand at a place of the vector of all."""
-    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
-    i = int(np.searchsorted(ends, place, side="right")) - 1
-    return i, place - ends[i]
+def locate(place: int, shapes: Sequence[Shape]) -> tuple[int, int]:
+    """Return the array, and its element, that stand at a place of the vector in which arrays are `joined`."""
+    return next((i, place - part.start) for i, part in enumerate(places_of(shapes)) if place < part.stop)
 
 
 def _subscript(shape: Shape, place: int) -> str:

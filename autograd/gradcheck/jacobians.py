@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from autograd.gradcheck.diagnosis import likely_cause
 from autograd.gradcheck.factors import Evidence
-from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, joined
+from autograd.gradcheck.function import CheckedFunction, GradcheckError, GradcheckWarning, joined, locate, places_of
 from autograd.gradcheck.numerical import UNRELIABLE, Derivatives, Line, Reference, quick_slope, size_of, slope
 
 Array = np.ndarray
@@ -18,6 +20,9 @@ Rng = np.random.Generator
 
 FULL = 20_000  # entries of the largest Jacobian that is computed to explain a failure of the fast check
 SAMPLE = 200  # elements that are compared if it is larger
+SMALL = 1_000  # entries of the largest Jacobian that is computed to explain a failure at another point
+SLOPE = 1e-6  # of a slope there, what may differ besides what is known of the error of the differences
+FLOOR = 1e-9  # likewise of the outputs: a slope may be what is left of terms that cancel
 
 
 @dataclass
@@ -30,7 +35,7 @@ class Comparison:
     function: CheckedFunction
     reference: Reference
     weights: Array
-    gradients: Sequence[Array]
+    gradients: list[Array]
     rng: Rng
 
     def _derivatives(self, i: int, lines: Sequence[Line], analytic: Array) -> Derivatives:
@@ -118,17 +123,83 @@ class Comparison:
         if len(self.weights) * gradient.size <= FULL:
             self.jacobian(i, function.jacobian()[i])
             return
-        flat = joined(self.gradients)
 
         def badness(part: Line) -> float:
             found = quick_slope(part)
-            return float(abs(flat @ part.direction - (slope(part, found) if found.kink.any() else found).value).item())
+            found = slope(part, found) if found.kink.any() else found
+            return float(abs(part.along(self.gradients).sum() - found.value).item())
 
         places = np.unique([line.worst_element(badness)[1], *self.rng.permutation(gradient.size)[:SAMPLE]])
         lines = [Line(function, (i, int(place)), self.weights) for place in places]
         found = self.reference.derivatives(lines, gradient[None, places])
         if found.wrong.any():
             raise GradcheckError(self._report(i, found, places))
+
+    # ---- Where there may be no derivatives ----
+
+    def excess(self, line: Line) -> tuple[float, float, float]:
+        """Return the disagreement of slopes beyond what is allowed; the analytic and the numerical one."""
+        function, reference, terms = self.function, self.reference, line.along(self.gradients)
+        rtol = max(SLOPE, reference.rtol or 0.0, 1000 * function.rounding)
+        atol = (reference.atol or 0.0) * max(1.0, abs(self.weights).sum())  # of the weighted sum
+        found = quick_slope(line)
+        for known, times in ((True, 25), (False, 3)):
+            analytic, numerical = float(terms.sum()), float(found.value.item())
+            size = abs(numerical) + abs(np.nan_to_num(terms, posinf=0, neginf=0)).sum()
+            scale = float(line.scale.item()) + function.usual
+            allowed = rtol * size + max(FLOOR, 10 * function.rounding) * scale
+            allowed += atol * sum(np.abs(part).sum() for *_, part in line.moves)
+            off = abs(analytic - numerical) - (allowed + times * float(found.error.item()))
+            if off <= 0:
+                return 0.0, analytic, numerical
+            if known:
+                found = slope(line, found)
+        error = float(found.error.item())
+        vague = error > max(0.1 * abs(numerical), SLOPE * scale)
+        if found.kink.any() or not np.isfinite(numerical + error) or (math.isnan(off) and vague):
+            return 0.0, analytic, numerical  # no derivative, or none that a NaN would be wrong for
+        return (math.inf if math.isnan(off) else off), analytic, numerical
+
+    def check_slope(self, least: Sequence[float], begin: str, general: str = "", spared: float = math.nan) -> None:
+        """Compare the slope along a random direction in all inputs, at a point where there may be no derivatives.
+
+        A wrong one is no error if no single element is to blame: rounding, or kinks close by, of which those of several
+        outputs may cancel in the weighted sum.
+
+        least: sizes of the inputs that their elements are moved by at least a tenth of
+        begin: of the message; general: the likely cause in general
+        spared: a value of elements where kinks may cancel
+
+        Raises: GradcheckError for a wrong slope
+        """
+        function, weights = self.function, self.weights
+        finite = [np.where(np.isfinite(x), abs(x), 0) for x in function.points]
+        moved = [np.where(np.isfinite(x), np.maximum(size, 0.1 * max(size.max(initial=0), usual) or 1.0), 0)
+                 for x, size, usual in zip(function.points, finite, least, strict=True)]  # fmt: skip
+        sizes = joined(moved)
+        line = Line(function, self.rng.standard_normal(sizes.size) * sizes, weights)
+        if not line.moves or not self.excess(line)[0]:
+            return
+        i, place = line.worst_element(lambda part: self.excess(part)[0])
+        off, analytic, numerical = self.excess(Line(function, (i, place), weights))
+        value = function.points[i].reshape(-1)[place]
+        if not off or (value == spared and np.isfinite(analytic)):
+            return
+        each = slope(Line(function, (i, place)))
+        confirmed, rtol = weights * each.value, max(SLOPE, self.reference.rtol or 0.0, 1000 * function.rounding)
+        known = 3 * (abs(weights) * each.error).sum() + rtol * abs(confirmed).sum()
+        if each.kink.any() or abs(analytic - confirmed.sum()) <= known:
+            return
+        cause = ""
+        if len(weights) * function.points[i].size <= SMALL:
+            with suppress(GradcheckError):  # a kink, at another element
+                cause = self.cause(i, self.by_elements(i, function.jacobian()[i]))
+        cause = "; and there alone: ".join(filter(None, (cause, general))) or "no known mistake fits these numbers"
+        raise GradcheckError(
+            f"{begin}: for a random sum of the outputs by {function.input_name(i, place)}, which is {value:.6g} there\n"
+            f"  analytic   {analytic:.10g}\n  numerical  {numerical:.10g}\n"
+            f"likely cause: {cause}{about_rounding(function)}"
+        )
 
     # ---- The report ----
 
@@ -140,7 +211,7 @@ class Comparison:
             output, place, cause = function.output_name(row), column, self.cause(i, found)
         else:
             output, place = "a random sum of the outputs", int(places[column])
-            evidence = Evidence(found.analytic, found.numerical, (), function.points[i].shape, complete=False)
+            evidence = Evidence(found.analytic, found.numerical, (), function.points[i], complete=False)
             cause = likely_cause(evidence)
         return (
             f"wrong gradient of {function.input_name(i)}: {int(found.wrong.sum())} of {found.wrong.size} derivatives "
@@ -154,8 +225,8 @@ class Comparison:
 
     def cause(self, i: int, found: Derivatives) -> str:
         """The likely cause of a wrong Jacobian by input i, from the output with the worst derivative; "" if unknown."""
-        function, every, row = self.function, self.function.rows, found.worst[0]
-        output = next(j for j, rows in enumerate(every) if rows.start <= row < rows.stop)
+        function, every = self.function, places_of(self.function.output_shapes)
+        output, _ = locate(found.worst[0], function.output_shapes)
         arrays = {"x" if len(function.points) == 1 else function.input_name(k): x
                   for k, x in enumerate(function.points)}  # fmt: skip
         arrays["y"] = function.middle[every[output]].reshape(function.output_shapes[output])
@@ -171,8 +242,8 @@ class Comparison:
         parts = tuple([(found.analytic[rows], found.numerical[rows]) for rows in every])
         return likely_cause(
             Evidence(
-                *parts[output], function.output_shapes[output], function.points[i].shape, arrays, function.points[i],
-                others, outputs=parts, output=output, noise=size_of(found.error),
+                *parts[output], arrays["y"].shape, function.points[i], arrays, others, outputs=parts, output=output,
+                noise=size_of(found.error),
             )
         )  # fmt: skip
 

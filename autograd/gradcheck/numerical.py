@@ -21,6 +21,7 @@ from autograd.gradcheck.function import (
     NotAnalyticError,
     copy_with_layout,
     joined,
+    locate,
     parts_of,
 )
 
@@ -66,18 +67,15 @@ class Line:
         self.weights = weights if weights is None else np.where(np.isfinite(function.middle), weights, 0)
         self.middle, self.scale = self._values(function.middle), self._values(abs(function.middle), absolute=True)
 
-    @property
-    def direction(self) -> Array:
-        """The direction in all inputs, in one vector."""
-        if not isinstance(self.toward, tuple):
-            return self.toward
-        i, place = self.toward
-        return joined([np.arange(x.size) == (place if k == i else -1) for k, x in enumerate(self.points)]).astype(float)
+    def along(self, gradients: Sequence[Array]) -> Array:
+        """Gradient · direction, for each element that moves: the terms of the slope."""
+        return joined([np.where(part == 0, 0, gradients[i][index] * part) for i, index, part in self.moves])
 
     @property
     def step(self) -> float:
-        """The step that is tried first."""
-        return self.function.step * self.size
+        """The step that is tried first: about the cube root of the outputs' rounding, 1e-6 or more, relative to x."""
+        rounding = self.function.rounding
+        return self.size * (max(1e-6, rounding ** (1 / 3)) if rounding > 1e-14 else 1e-6)
 
     @property
     def least(self) -> float:
@@ -98,7 +96,7 @@ class Line:
             parts = [np.where(np.isin(np.arange(self.toward.size), half), self.toward, 0) for half in halves]
             found = [badness(Line(self.function, part, self.weights)) for part in parts]
             candidates = halves[int(np.argmax(np.nan_to_num(found, nan=np.inf)))]
-        return self.function.element_at(int(candidates[0]))
+        return locate(int(candidates[0]), [x.shape for x in self.points])
 
     def _values(self, values: Array, absolute: bool = False) -> Array:
         if self.weights is None:
@@ -256,7 +254,7 @@ def slope(line: Line, quick: Slope | None = None) -> Slope:
     goes_on, began = np.ones(low.shape, bool), np.zeros(low.shape, bool)
     largest, steps = np.zeros(low.shape), np.zeros(low.shape)
     bends: list[tuple[Array, ...]] = []
-    ends: list[Array] = []
+    ends: list[tuple[Array, Array]] = []
     scale = np.nan_to_num(line.scale, posinf=0)
     quick = quick or quick_slope(line)
     changes = ~((quick.left == 0) & (quick.right == 0))
@@ -286,11 +284,9 @@ def slope(line: Line, quick: Slope | None = None) -> Slope:
         bend, wide_bend = abs(right - left), abs(wide_right - wide_left)
         seen = goes_on & (bend > 4 * rounding) & (bend > 1e-5 * np.maximum(abs(left), abs(right)))
         bends.append((bend, seen, seen & (wide_bend < 1.4 * bend) & (cut < 0.1 * bend), left, right))
-        ends.append(
-            np.where(np.isfinite(left) & np.isfinite(right), np.minimum(change, wide_change) - 20 * noise, np.nan)
-        )
-        ends.append(np.maximum(change, wide_change))
-        if len(ends) > 6 and not (goes_on & (error < 100 * found.error)).any():
+        change_for_sure = np.minimum(change, wide_change) - 20 * noise
+        ends.append((np.where(np.isfinite(left + right), change_for_sure, np.nan), np.maximum(change, wide_change)))
+        if len(ends) > 3 and not (goes_on & (error < 100 * found.error)).any():
             break  # every value is beyond its best step
     if changes.any():
         found.step = float(np.median(steps[changes]))
@@ -299,15 +295,15 @@ def slope(line: Line, quick: Slope | None = None) -> Slope:
     return found
 
 
-def _find_kinks(found: Slope, began: Array, bends: list[tuple[Array, ...]], ends: list[Array]) -> None:
+def _find_kinks(found: Slope, began: Array, bends: list[tuple[Array, ...]], ends: list[tuple[Array, Array]]) -> None:
     """Note where the one-sided slopes differ by the same for ever smaller steps, or values do, or there are none."""
     found.kink |= ~began
     for (bend, seen, same, left, right), (next_bend, *_) in zip(bends, [*bends[1:], bends[-1]], strict=True):
         first = seen & np.isnan(found.left)
         found.left, found.right = np.where(first, left, found.left), np.where(first, right, found.right)
         found.kink |= first & same & (next_bend < 1.5 * bend) & (next_bend > 0.15 * bend)
-    smallest, largest = np.min(ends[0:6:2], axis=0), np.max(ends[1:6:2], axis=0)
-    found.kink |= (smallest > 0) & (largest < 1.05 * np.min(ends[1:6:2], axis=0)) & np.isfinite(largest)
+    sure, most = (np.array(each) for each in zip(*ends[:3], strict=True))
+    found.kink |= (sure.min(0) > 0) & (most.max(0) < 1.05 * most.min(0)) & np.isfinite(most.max(0))
     nothing = found.kink & np.isnan(found.left)
     found.left, found.right = (np.where(nothing, bends[0][k], each) for k, each in ((3, found.left), (4, found.right)))
 
@@ -357,7 +353,7 @@ class Reference:
     atol, rtol: what a gradient may differ from `d`, atol + rtol · |d|, besides what is known of the error of `d`; None:
         those of `Options`, or what float32 allows.  atol is less for |x| > 1, whose derivatives are smaller.
 
-    Raises: NondifferentiableError at a kink, NotAnalyticError in mode "complex"
+    Raises: NondifferentiableError at a kink, ValueError in mode "complex" for a function that it does not suit
     """
 
     def __init__(
@@ -393,8 +389,11 @@ class Reference:
                     return self._by_steps(lines, analytic)
             except NotAnalyticError as error:
                 if self.mode == "complex":
-                    raise
-                self.steps, self.reason = False, error.reason  # they are not taken again
+                    raise ValueError(
+                        f"mode='complex' does not suit this function: {error}; use mode='central' (|x| and what is "
+                        "built on it is not analytic, and an op may not be written for complex numbers)"
+                    ) from error
+                self.steps, self.reason = False, str(error)  # they are not taken again
         return self._by_differences(lines, analytic)
 
     def _by_steps(self, lines: Sequence[Line], analytic: Array) -> Derivatives:
