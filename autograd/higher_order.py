@@ -22,9 +22,17 @@ def call_recorded_backward(
 ) -> list[Tensor | None]:
     """`Op.call_backward` of Tensors: the gradients of a node's inputs with a graph; None for those that are 0.
 
-    Raises: NotImplementedError for an op whose gradient cannot be differentiated, see `_plain_call`
+    Raises: NotImplementedError for an op whose `forward` and `backward` are methods
     """
-    op_class, (y, *inputs), parameters = _plain_call(node)
+    if hasattr(node, "as_plain"):  # an implementation in the place of a plain op, which tells this, output and inputs
+        op_class, (y, *inputs), parameters = node.as_plain()
+    elif node.is_plain:
+        op_class, (y, *inputs), parameters = type(node), node.saved, node.parameters
+    else:
+        raise NotImplementedError(
+            f"create_graph=True: the gradient of {node} has no graph, because backward(self, g) may read what its "
+            "inputs do not show; write forward(xp, *inputs) and backward(xp, g, y, *inputs) as static methods"
+        )
     for i, (edge, spec) in enumerate(zip(node._edges, input_specs, strict=True)):
         if edge is not None and spec is not None:
             inputs[i] = _read(inputs[i], spec, edge)
@@ -38,26 +46,8 @@ def call_recorded_backward(
 Op.call_recorded_backward = call_recorded_backward
 
 
-def _plain_call(node: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The plain op that a node is a call of, the output and the inputs that it reads, and its parameters.
-
-    In the place of arrays that it does not read, and of an input that has none, None or an `ArraySpec`.  An
-    implementation in the place of a plain op has a method `as_plain` that returns these.
-
-    Raises: NotImplementedError for an op whose `forward` and `backward` are methods
-    """
-    if hasattr(node, "as_plain"):
-        return node.as_plain()
-    if not node.is_plain:
-        raise NotImplementedError(
-            f"create_graph=True: the gradient of {node} has no graph, because backward(self, g) may read what its "
-            "inputs do not show; write forward(xp, *inputs) and backward(xp, g, y, *inputs) as static methods"
-        )
-    return type(node), node.saved, node.parameters
-
-
 def _read(a: Any, spec: ArraySpec, edge: Edge) -> Tensor | ArraySpec:
-    """An array that the graph keeps as a Tensor of this graph; of one that is not read, shape and dtype."""
+    """An array that the graph keeps as a Tensor of this graph; of one that is not read (None, a spec), the spec."""
     if a is None or isinstance(a, ArraySpec):
         return spec
     if a.shape != spec.shape:  # an implementation has broadcast it
