@@ -56,5 +56,5 @@ else:
 
     def __getattr__(name):  # only who uses them pays for the import
         if name in ("check_derivatives", "check_elementwise", "check_jvp"):
-            return getattr(import_module("autograd.gradcheck.forms"), name)
+            return getattr(import_module("autograd.gradcheck.compare"), name)
         raise AttributeError(f"module 'autograd' has no attribute {name!r}")

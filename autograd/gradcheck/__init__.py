@@ -23,15 +23,13 @@ from typing import TYPE_CHECKING, Any
 from autograd.gradcheck.adapters import from_pair, from_torch, from_vjp
 
 if TYPE_CHECKING:
-    from autograd.gradcheck.compare import Options, gradient_error
-    from autograd.gradcheck.forms import check_derivatives, check_elementwise, check_jvp
+    from autograd.gradcheck.compare import Options, check_derivatives, check_elementwise, check_jvp, gradient_error
     from autograd.gradcheck.function import GradcheckError, GradcheckWarning, NondifferentiableError
 else:
 
     def __getattr__(name):  # `import autograd` does not pay for the checker
-        for module in ("function", "compare", "forms"):
-            if name in __all__ and hasattr(found := import_module(f"autograd.gradcheck.{module}"), name):
-                return getattr(found, name)
+        if name in __all__:
+            return getattr(import_module("autograd.gradcheck.compare"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -49,9 +49,7 @@ def _confused_outputs(e: Evidence, wrong: list[int]) -> str:
     those of the outputs k, and all c_jk are simple numbers, they say which gradients are confused.
     """
     count = len(e.outputs)
-    if len({a.shape for a, _ in e.outputs}) == 1 and all(
-        np.isfinite(part).all() for pair in e.outputs for part in pair
-    ):
+    if len({a.shape for a, _ in e.outputs}) == 1 and np.isfinite(e.outputs).all():
         right = np.array([n.reshape(-1) for _, n in e.outputs]).T  # [elements, outputs]
         found = np.array([a.reshape(-1) for a, _ in e.outputs]).T
         factors, _, rank, _ = np.linalg.lstsq(right, found, rcond=1e-6)

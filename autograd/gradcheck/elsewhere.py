@@ -26,7 +26,7 @@ from autograd.gradcheck.function import (
     locate,
 )
 from autograd.gradcheck.jacobians import Comparison
-from autograd.gradcheck.numerical import Line, Reference, size_of
+from autograd.gradcheck.numerical import Line, size_of
 from autograd.gradcheck.variations import check_two_graphs
 from autograd.modes import no_grad
 from autograd.ops.shape import broadcasts_to
@@ -124,12 +124,11 @@ class Elsewhere:
         function.evaluate()  # a function that reads its Tensors by itself finds the given inputs in them
         self.given = [x.numpy().copy() if isinstance(x, Tensor) else x for x in function.arguments]
         self.arrays = [k for k, x in enumerate(self.given) if isinstance(x, np.ndarray)]
-        self.fixed = False  # whether some size cannot change
-        self._other_sizes()
+        grows = self._other_sizes()
         self._another_axis()
         self._other_broadcasts()
         first = {k: self.given[k].reshape(-1)[:1] for k in self.arrays}  # the first element of each array, without axes
-        if not self.fixed and all(x.size for x in first.values()) and any(self.given[k].ndim for k in first):
+        if grows and all(x.size for x in first.values()) and any(self.given[k].ndim for k in first):
             numbers = {k: x.reshape(()) for k, x in first.items()}
             self._try(numbers, "arrays of shape ()", lambda shapes: all(shape == () for shape in shapes))
         self._other_indices()
@@ -155,8 +154,8 @@ class Elsewhere:
         if len(shapes) != len(self.outputs) or not expected(shapes) or not np.isfinite(other.middle).all():
             return None
         weights = self.rng.standard_normal(other.middle.size) if weights is None else weights
-        reference = Reference(other, "central", self.here.reference.atol, self.here.reference.rtol)
-        return Comparison(other, reference, weights, other.pull(outputs, other.split(weights)), self.rng)
+        gradients, usual = other.pull(outputs, other.split(weights)), self.here.reference
+        return Comparison(other, weights, gradients, self.rng, "central", usual.atol, usual.rtol)
 
     def _try(
         self, changed: dict[int, Any], what: str, expected: Expected, *, only_used: bool = False,
@@ -211,20 +210,23 @@ class Elsewhere:
 
     # ---- Shapes ----
 
-    def _other_sizes(self) -> None:
+    def _other_sizes(self) -> bool:
         """All axes of one size become longer together, then 1, then 0: a function asks some of them to be equal.
 
         A function that takes no longer ones closes over an array of this size, against which an axis of size 1 would be
         broadcast.  One that takes any size but 1 has forgotten it, even if its backward pass then stops.
+
+        Returns: whether every size can become longer
         """
+        every = True
         for n in sorted({n for k in self.arrays for n in self.given[k].shape if n > 1}):
             grows = [self._resized(n, m, "larger arrays") for m in self._longer(n)]
             if any(grows):
                 loud = n == 2 or self._resized(n, 2, "axes of size 2")
                 self._resized(n, 1, "axes of size 1", loud)
                 self._resized(n, 0, "empty arrays")
-            else:
-                self.fixed = True
+            every = every and any(grows)
+        return every
 
     def _longer(self, n: int) -> list[int]:
         """Sizes of the axes for which the largest array of them has as many elements as those of LARGE.

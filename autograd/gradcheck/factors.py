@@ -179,9 +179,8 @@ def _sizes(e: Evidence) -> Iterator[tuple[int, str]]:
         total = math.prod(shape)
         sizes = [(size, f"the size of axis {axis} of the {what}") for axis, size in enumerate(shape)]
         sizes.append((total, f"the number of elements of the {what}"))
-        if total and len(shape) > 2:
-            sizes += [(total // size, f"the elements of the {what} per index of axis {k}")
-                      for k, size in enumerate(shape)]  # fmt: skip
+        sizes += [(total // size, f"the elements of the {what} per index of axis {k}")
+                  for k, size in enumerate(shape) if size]  # fmt: skip
         for size, where in sizes:
             if size not in seen:
                 seen.add(size)
