@@ -115,16 +115,13 @@ def masks(e: Evidence) -> Iterator[Guess]:
             a,
         )
     elif not ((~flat | passes).sum(axis=1) > 1).any():
+        where = "where the output does not depend on the input"
         if not passes[~flat].any():
-            text = "the gradient passes exactly where the output does not depend on the input: a mask is the wrong way"
-            yield f"{text} round", a
+            yield f"the gradient passes exactly {where}: a mask is the wrong way round", a
         ratio = ratio_of(a[~flat], n[~flat])
         scale = f", and so is its factor {1 / (ratio or 1):.4g}" if abs(ratio - 1) > 1e-3 else ""
-        yield (
-            "a gradient passes where the output does not depend on the input: a mask (of relu, clip, where, dropout, "
-            f"padding) is forgotten in backward{scale}",
-            np.where(flat, a, ratio * n),
-        )
+        mask = "a mask (of relu, clip, where, dropout, padding)"
+        yield f"a gradient passes {where}: {mask} is forgotten in backward{scale}", np.where(flat, a, ratio * n)
 
 
 def leaks(e: Evidence) -> Iterator[Guess]:

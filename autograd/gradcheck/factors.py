@@ -229,8 +229,8 @@ def term_of_values(e: Evidence) -> Iterator[Guess]:
     _, n = e.both
     off = e.off.reshape(n.shape)
     if off.size > 2:
-        text = "the same number is added to every derivative: a mean or a sum of the incoming gradient gets into the"
-        yield f"{text} result", n + off.flat[0]
+        cause = "a mean or a sum of the incoming gradient gets into the result"
+        yield f"the same number is added to every derivative: {cause}", n + off.flat[0]
     some = ~e.zero(off)
     different = len(np.unique(off[some].round(9)))
     if different < 3:
