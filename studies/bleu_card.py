@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 from sacrebleu.metrics import BLEU
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from minitf.data.text import read_lines
 from minitf.evaluation.metrics import bleu, check_lines
@@ -174,12 +173,16 @@ def tokenizer(language: str) -> Callable[[str], str]:
     """Return a function that sets punctuation apart from words and escapes what Moses escapes."""
     if language not in LANGUAGES:
         raise ValueError(f"language={language!r} is unknown; choose one of {', '.join(LANGUAGES)}")
+    from sacremoses import MosesTokenizer  # which takes half a second
+
     moses = MosesTokenizer(lang=language)
     return lambda line: moses.tokenize(line, return_str=True)
 
 
 def replace_unicode_punctuation(line: str) -> str:
     """Replace full-width and typographic signs by ASCII, as Moses' replace-unicode-punctuation.perl does."""
+    from sacremoses import MosesPunctNormalizer
+
     return MosesPunctNormalizer().replace_unicode_punct(line)
 
 
