@@ -90,7 +90,13 @@ class Batches:
         self.source_eos = source_eos
         self.epoch = self.position = 0
         self._widths = np.maximum(corpus.source.lengths, corpus.target.lengths) + 1  # [pairs], + 1: BOS or EOS
-        self._check_budget()
+        longest = int(self._widths.max())
+        if longest > max_tokens_per_batch:
+            over = int(np.count_nonzero(self._widths > max_tokens_per_batch))
+            raise UserError(
+                f"max_tokens_per_batch={max_tokens_per_batch} is too small for {over:,} of {len(self._widths):,} "
+                f"pairs, the longest of which takes {longest} tokens per side; raise it, or lower max_length"
+            )
         # Epochs differ in the order of pairs of equal width only, so that the cuts are the same in each.
         self._bounds = _cut(np.sort(self._widths), max_tokens_per_batch)
         self._order_of: tuple[int | None, np.ndarray, np.ndarray] | None = None
@@ -183,15 +189,6 @@ class Batches:
             "seed": self.seed,
             "shuffle": self.shuffle,
         }
-
-    def _check_budget(self) -> None:
-        longest = int(self._widths.max())
-        if longest > self.max_tokens_per_batch:
-            over = int(np.count_nonzero(self._widths > self.max_tokens_per_batch))
-            raise UserError(
-                f"max_tokens_per_batch={self.max_tokens_per_batch} is too small for {over:,} of {len(self._widths):,} "
-                f"pairs, the longest of which takes {longest} tokens per side; raise it, or lower max_length"
-            )
 
     def _order(self, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(pairs in order of length, batches in order of appearance) of an epoch; None: not shuffled."""

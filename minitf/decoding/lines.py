@@ -152,8 +152,9 @@ class LineTranslator:
         pieces: list[list[int]] = []
         last_piece: list[int] = []  # of each line: how many pieces there are up to its end
         for number, ids in enumerate(self.vocabulary.source.encode(lines), start=first_line):
-            split = self._pieces(ids)
-            if len(split) > 1:
+            split = [ids] if ids else []  # a blank line has no piece, and nearly every other line one
+            if len(ids) > self.max_source_length:
+                split = split_long(ids, self.vocabulary.source.pieces(ids), self.max_source_length)
                 self.warn(f"line {number} {self._too_long(ids)}: it is translated in {len(split)} pieces")
             pieces += split
             last_piece.append(len(pieces))
@@ -173,14 +174,11 @@ class LineTranslator:
             translated[a][:n] if b == a + 1 else joined(translated[a:b], n)
             for a, b in itertools.pairwise([0, *last_piece])
         ]
-        self._warn_of_cuts(results, first_line)
+        cut = [number for number, best in enumerate(results, start=first_line) if not best[0].finished]
+        if cut:  # one warning for all lines: an untrained model never ends a translation
+            where = f"line {cut[0]}" if len(cut) == 1 else f"{len(cut)} lines, the first is line {cut[0]}"
+            self.warn(f"no translation ended within its length limit, so the output is truncated: {where}")
         return results
-
-    def _pieces(self, ids: list[int]) -> list[list[int]]:
-        """Split a line into the pieces to translate: none of a blank line, one of nearly every other."""
-        if len(ids) <= self.max_source_length:
-            return [ids] if ids else []
-        return split_long(ids, self.vocabulary.source.pieces(ids), self.max_source_length)
 
     def _too_long(self, ids: Sequence[int]) -> str:
         return f"has {len(ids)} subwords, more than the {self.max_source_length} the model knows"
@@ -216,13 +214,6 @@ class LineTranslator:
             ]
             for piece, hypotheses in zip(pieces, found, strict=True)
         ]
-
-    def _warn_of_cuts(self, results: list[list[Translation]], first_line: int) -> None:
-        """Warn once for all lines: an untrained model never ends a translation."""
-        cut = [number for number, found in enumerate(results, start=first_line) if not found[0].finished]
-        if cut:
-            lines = f"line {cut[0]}" if len(cut) == 1 else f"{len(cut)} lines, the first is line {cut[0]}"
-            self.warn(f"no translation ended within its length limit, so the output is truncated: {lines}")
 
 
 def refuse_single_string(lines: Iterable[str]) -> None:

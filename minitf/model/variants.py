@@ -6,7 +6,6 @@ of the configuration ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,6 @@ from autograd import Tensor
 from autograd.backend import Backend
 from minitf.config import TransformerConfig
 from minitf.errors import UserError
-from minitf.model.cache import Cache
 from minitf.model.layers import LayerNorm, Module, variants
 from minitf.model.parameters import Initializer
 from minitf.model.transformer import Decoder, Encoder, Positions, Residual, Transformer
@@ -32,26 +30,23 @@ class PreNormResidual(Residual):
         return x + self.dropout(sublayer(self.norm(x)))
 
 
-class PreNormEncoder(Encoder):
+class _EndsInNorm(Module):
     """A stack of pre-norm layers, and a norm of the sum that leaves it; post-norm layers end in one by themselves."""
 
     def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
+        super().__init__(config, init)  # type: ignore[call-arg]  # of the stack
         self.norm = LayerNorm(config.d_model, config.norm_epsilon, init)
 
-    def __call__(self, x: Tensor, mask: Array) -> Tensor:
-        return self.norm(super().__call__(x, mask))
+    def __call__(self, *arguments: Any) -> Tensor:
+        return self.norm(super().__call__(*arguments))  # type: ignore[misc]
 
 
-class PreNormDecoder(Decoder):
-    """A stack of pre-norm layers, and a norm of the sum that leaves it."""
+class PreNormEncoder(_EndsInNorm, Encoder):
+    """A stack of pre-norm layers."""
 
-    def __init__(self, config: TransformerConfig, init: Initializer):
-        super().__init__(config, init)
-        self.norm = LayerNorm(config.d_model, config.norm_epsilon, init)
 
-    def __call__(self, x: Tensor, memory: Tensor, memory_mask: Array, caches: Sequence[Cache] | None = None) -> Tensor:
-        return self.norm(super().__call__(x, memory, memory_mask, caches))
+class PreNormDecoder(_EndsInNorm, Decoder):
+    """A stack of pre-norm layers."""
 
 
 # ---- Positions ---------------------------------------------------------------------------------------------------

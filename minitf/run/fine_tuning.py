@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
 from minitf.config import RunConfig
-from minitf.config.model import EOS
 from minitf.config.options import shown
 from minitf.errors import UserError
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter
-from minitf.model.transformer import Transformer
 from minitf.storage.run_directory import RunDirectory
 from minitf.translation.translator import LearnedModel, foreign_model
 
@@ -41,13 +39,6 @@ def load_into(model: Module, initial: LearnedModel) -> None:
         model.load_parameters(initial.weights)
     except ValueError as error:
         raise UserError(f"{initial.origin} does not match the architecture of the run: {error}") from error
-
-
-def check_freeze(config: RunConfig) -> None:
-    """Raises: UserError for what `freeze` refuses, before there is a vocabulary or a directory of the run"""
-    if config.freeze is not None:
-        outline = replace(config.model, vocab_size=EOS + 1, source_vocab_size=None, masked_tokens=())
-        freeze(Transformer(outline, seed=None), config.freeze)
 
 
 def freeze(model: Module, parts: str | None) -> dict[str, Parameter]:

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Any
 
 from minitf.config import PathPair, RunConfig
+from minitf.config.model import EOS
 from minitf.config.run_config import parse_devices
 from minitf.corpora.built_in import SAMPLE_PAIRS, built_in_corpus, write_corpus
 from minitf.data.batches import Batches
@@ -25,7 +26,7 @@ from minitf.evaluation.metrics import bleu, chrf, exact_match
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
-from minitf.run.fine_tuning import check_freeze, freeze, load_into
+from minitf.run.fine_tuning import freeze, load_into
 from minitf.storage.checkpoints import Checkpoints, average
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import available_bytes, load
@@ -49,8 +50,9 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
         with process.main_process_first():
             own = None if resumed is None else RunDirectory.open(resumed)
             if process.is_main_process:
-                if config.freeze is not None:
-                    check_freeze(config)
+                if config.freeze is not None:  # refused before there is a vocabulary or a directory of the run
+                    outline = replace(config.model, vocab_size=EOS + 1, source_vocab_size=None, masked_tokens=())
+                    freeze(Transformer(outline, seed=None), config.freeze)
                 if config.init is not None and (own is None or not Checkpoints(own.checkpoints_path).steps()):
                     initial = load_learned(config.init, warn=lambda message: say(f"warning: {message}"))
             texts = find_texts(config, own, say)

@@ -254,7 +254,13 @@ def restore(run: Run, say: Say) -> None:
         )
     try:
         state = TrainState.from_plain(plain)
-        _require_same_texts(run, state)
+        if state.vocabulary != run.state.vocabulary:  # with another, results would not be comparable
+            raise UserError(
+                f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"
+            )
+        if state.valid_corpus != run.state.valid_corpus:
+            valid = run.data.texts.valid
+            raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")
         run.model.load_parameters(without_prefix(MODEL, arrays))
         run.optimizer.load_state(state.step, without_prefix(OPTIMIZER, arrays))
         if run.moving_average is not None:
@@ -266,17 +272,6 @@ def restore(run: Run, say: Say) -> None:
     run.checkpoints.forget_best(but=state.best_step)
     run.log.truncate_to(state.log_offset, warn)
     say(f"resumed after step {state.step:,}")
-
-
-def _require_same_texts(run: Run, state: TrainState) -> None:
-    """Refuse another vocabulary or validation text, with which the run's results would not be comparable."""
-    if state.vocabulary != run.state.vocabulary:
-        raise UserError(
-            f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"
-        )
-    if state.valid_corpus != run.state.valid_corpus:
-        valid = run.data.texts.valid
-        raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")
 
 
 def divergence(run: Run, found: str) -> TrainingError:
