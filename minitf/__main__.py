@@ -4,8 +4,6 @@ Imports that need NumPy are deferred until the flags of a command have been pars
 respond immediately. All other imports are at the top of their files.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Callable, Sequence

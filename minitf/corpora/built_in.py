@@ -6,8 +6,6 @@ is read without network and is the same on every machine; `studies/make_corpus` 
 larger corpora from it.
 """
 
-from __future__ import annotations
-
 import bz2
 import os
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ and `str.splitlines` cut there as well, which shifts one side of a corpus agains
 from wrong pairs. Here files are read as bytes, cut at `\\n`, and decoded line by line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

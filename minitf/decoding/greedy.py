@@ -1,7 +1,5 @@
 """Greedy search and the scores of given targets: one token is chosen after the other, as in sampling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

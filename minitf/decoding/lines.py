@@ -4,8 +4,6 @@ An empty line stays empty. A line longer than any the model was trained on is tr
 ends if possible.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 import warnings

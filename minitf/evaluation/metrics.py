@@ -6,8 +6,6 @@ change the score of one output by more than a point.
 Source: section 6; Papineni et al. 2002 (BLEU); Post 2018 (sacrebleu); Popović 2015 (chrF).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

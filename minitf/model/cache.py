@@ -1,7 +1,5 @@
 """The state that a decoder layer keeps from one position to the next."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parameters, their initial values, and values loaded into them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

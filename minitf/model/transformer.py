@@ -3,8 +3,6 @@
 Dimension letters: B sentences, T target and S source positions, D d_model, H heads, K d_k, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 

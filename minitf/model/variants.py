@@ -4,8 +4,6 @@ A class here has the signature of the part of transformer.py that it replaces.  
 of the configuration ask for it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -5,8 +5,6 @@ the others, which wait for it in a collective operation no longer than TIMEOUT_V
 With one GPU a rank, NCCL, through CuPy, all-reduces gradients on a CUDA stream of its own.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """`--devices`: this process becomes mpiexec, which starts the ranks of a job on this host."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

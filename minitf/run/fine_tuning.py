@@ -1,7 +1,5 @@
 """Fine-tuning: runs that start from the weights of a model (`--init`), and frozen parts (`--freeze`)."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any

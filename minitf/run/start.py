@@ -1,7 +1,5 @@
 """Start a run, or resume it from its newest checkpoint as if it had never been interrupted; score it at the end."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

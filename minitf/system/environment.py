@@ -8,8 +8,6 @@ Groups:
     minitf.reports    class that `minitf train` tells of its progress (app/train.py)
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import operator

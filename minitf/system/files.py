@@ -1,7 +1,5 @@
 """Read files that may come from anywhere, write files completely or not at all, lock files; errors of the system."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The training loop (section 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

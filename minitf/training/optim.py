@@ -1,7 +1,5 @@
 """The parts of an update: the loss of a batch and its gradients, Adam, and the learning rate (sections 5.3, 5.4)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
