@@ -48,7 +48,8 @@ console.log("sum of mirrorPad([1, 2, 3]):", show(tf.grad((x) => tf.sum(pad("refl
 
 // |avgPool(x) - target|^2 + |x|^2 / 10 has one minimum: descent ends there if the gradient is right.
 const target = tf.tensor4d([3, 1, 0, 0, 2], [1, 1, 5, 1]);
-const matrix = tf.tensor2d([[1 / 2, 1 / 2, 0, 0, 0], [1 / 3, 1 / 3, 1 / 3, 0, 0], [0, 1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 1 / 3, 1 / 3, 1 / 3], [0, 0, 0, 1 / 2, 1 / 2]]);
+const [a, b] = [1 / 2, 1 / 3];
+const matrix = tf.tensor2d([[a, a, 0, 0, 0], [b, b, b, 0, 0], [0, b, b, b, 0], [0, 0, b, b, b], [0, 0, 0, a, a]]);
 const ends = [];
 for (const [name, f] of [
   ["avgPool", (x) => tf.avgPool(x, [1, 3], 1, "same")],
