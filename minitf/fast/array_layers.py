@@ -147,15 +147,6 @@ class ArrayResidual(plain.Residual):
         return out.reshape(x.shape)
 
 
-class ArrayPreNormResidual(variants.PreNormResidual):
-    """`PreNormResidual` of an array."""
-
-    def __call__(self, x: Array, sublayer: Callable[[Array], Array]) -> Array:
-        y = sublayer(self.norm(x))
-        y += x
-        return y
-
-
 class ArrayAttention(MultiHeadAttention):
     """`MultiHeadAttention` of arrays.
 
@@ -274,11 +265,11 @@ PARTS: dict[type[Module], type[Module]] = {
     Positions: OfArrays,
     variants.LearnedPositions: ArrayLearnedPositions,
     plain.Residual: ArrayResidual,
-    variants.PreNormResidual: ArrayPreNormResidual,
     plain.DecoderLayer: ArrayDecoderLayer,
     Transformer: ArrayTransformer,
     **{each: each for each in (  # which compute with arrays as they are
-        plain.EncoderLayer, plain.Encoder, plain.Decoder, variants.PreNormEncoder, variants.PreNormDecoder,
+        plain.EncoderLayer, plain.Encoder, plain.Decoder, variants.PreNormResidual, variants.PreNormEncoder,
+        variants.PreNormDecoder,
     )},
 }  # fmt: skip
 
