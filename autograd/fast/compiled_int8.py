@@ -25,8 +25,8 @@ from autograd.fast.compiled_tiles import (
     FEATURES,
     I32,
     element,
+    function_named,
     in_all_lanes,
-    instruction,
     number,
     store,
     sums_of_tile,
@@ -91,7 +91,7 @@ def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
     """
     if VNNI:
         name = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"  # with AVX-VNNI, too
-        return builder.call(instruction(builder, VNNI, name, VECTOR), [total, x[0], w])
+        return builder.call(function_named(builder, name, VECTOR), [total, x[0], w])
     byte = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, BYTE)] * PAIRS.count)
     w = builder.bitcast(w, PAIRS)
     for pairs, of_weights in zip(x, (builder.ashr(builder.shl(w, byte), byte), builder.ashr(w, byte)), strict=True):

@@ -14,7 +14,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
-from numba.core.errors import UnsupportedError
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -60,30 +59,15 @@ def element(builder: Any, array: Any, row: Any, column: Any) -> Any:
     return builder.gep(array.data, [builder.add(builder.mul(row, builder.extract_value(array.shape, 1)), column)])
 
 
-def fused(builder: Any, kind: Any) -> Any:
-    """Return the function x · y + z, rounded once where the processor can."""
-    name = f"llvm.fmuladd.{f'v{kind.count}f32' if isinstance(kind, ir.VectorType) else 'f32'}"
-    return function_named(builder, name, kind)
+def fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    """x · y + z, rounded once where the processor can."""
+    name = f"llvm.fmuladd.{f'v{z.type.count}f32' if isinstance(z.type, ir.VectorType) else 'f32'}"
+    return builder.call(function_named(builder, name, z.type), [x, y, z])
 
 
-def function_named(builder: Any, name: str, kind: Any, of_others: Any = None) -> Any:
-    """LLVM's function of three values of a kind, or of one and two others."""
-    found = builder.module.globals.get(name)
-    kinds = [kind, of_others or kind, of_others or kind]
-    return found or ir.Function(builder.module, ir.FunctionType(kind, kinds), name)
-
-
-def instruction(builder: Any, feature: str, name: str, kind: Any, of_others: Any = None) -> Any:
-    """`function_named` for an instruction that processors with a feature have; LLVM ends the process without it.
-
-    Raises: UnsupportedError for a processor that lacks it
-    """
-    if f"+{feature}" not in FEATURES:
-        raise UnsupportedError(
-            f"{name} needs {feature}, which the processor that Numba compiles for lacks; features come from the "
-            "processor, or from NUMBA_CPU_FEATURES"
-        )
-    return function_named(builder, name, kind, of_others)
+def function_named(builder: Any, name: str, kind: Any) -> Any:
+    """LLVM's function of three values of a kind, to another."""
+    return builder.module.globals.get(name) or ir.Function(builder.module, ir.FunctionType(kind, [kind] * 3), name)
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -170,7 +154,7 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
             row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
 
             def add_product(total: Any, x: Any, w: Any) -> Any:
-                return builder.call(fused(builder, vector), [x, w, total])
+                return fused(builder, x, w, total)
 
             start = vectors_from(builder, bias, output, rows, vector)
             sums = sums_of_tile(builder, x, row, weights, steps, start, output, rows, vector, add_product)
@@ -230,7 +214,7 @@ def dot(typing_context: Any, x: Any, row: Any, column: Any, y: Any, y_row: Any, 
         def step(i: Any, sums: list[Any]) -> list[Any]:
             at = builder.mul(i, number(16))
             x, y = (load(builder, builder.gep(each, [at]), vector) for each in (a, b))
-            return [builder.call(fused(builder, vector), [x, y, sums[0]])]
+            return [fused(builder, x, y, sums[0])]
 
         zero = ir.Constant(vector, [ir.Constant(F32, 0.0)] * 16)
         (total,) = loop_over(builder, whole, [zero], step)
@@ -245,7 +229,7 @@ def dot(typing_context: Any, x: Any, row: Any, column: Any, y: Any, y_row: Any, 
 
         def rest(i: Any, sums: list[Any]) -> list[Any]:
             x, y = (builder.load(builder.gep(each, [builder.add(i, done)])) for each in (a, b))
-            return [builder.call(fused(builder, F32), [x, y, sums[0]])]
+            return [fused(builder, x, y, sums[0])]
 
         begun = builder.extract_element(total, ir.Constant(I32, 0))
         return loop_over(builder, builder.sub(size, done), [begun], rest)[0]
@@ -270,38 +254,29 @@ def weighted_sum(
         column, size, row, y_column = (arguments[i] for i in (3, 4, 6, 7))
         count = builder.extract_value(places.shape, 0)
 
-        def columns(kind: Any, offset: Any) -> None:
-            """The columns of one vector, or one column, from an offset on."""
-            width = getattr(kind, "count", None)
+        def columns(width: int, begin: Any, vectors: Any) -> None:
+            """Columns from `begin` on, in vectors of a width."""
+            kind = ir.VectorType(F32, width)
 
-            def step(s: Any, sums: list[Any]) -> list[Any]:
-                place = builder.load(builder.gep(places.data, [s]))
-                value = element(builder, values, place, builder.add(column, offset))
-                weight = builder.load(builder.gep(weights.data, [s]))
-                if width is None:
-                    return [builder.call(fused(builder, kind), [weight, builder.load(value), sums[0]])]
-                weight = in_all_lanes(builder, weight, kind)
-                return [builder.call(fused(builder, kind), [weight, load(builder, value, kind), sums[0]])]
+            def of_vector(i: Any, none: list[Any]) -> list[Any]:
+                offset = builder.add(begin, builder.mul(i, number(width)))
 
-            zero = ir.Constant(F32, 0.0)
-            begun = zero if width is None else ir.Constant(kind, [zero] * width)
-            (total,) = loop_over(builder, count, [begun], step)
-            place = element(builder, y, row, builder.add(y_column, offset))
-            builder.store(total, place) if width is None else store(builder, total, place)
+                def step(s: Any, sums: list[Any]) -> list[Any]:
+                    place = builder.load(builder.gep(places.data, [s]))
+                    value = load(builder, element(builder, values, place, builder.add(column, offset)), kind)
+                    weight = in_all_lanes(builder, builder.load(builder.gep(weights.data, [s])), kind)
+                    return [fused(builder, weight, value, sums[0])]
+
+                (total,) = loop_over(builder, count, [ir.Constant(kind, [ir.Constant(F32, 0.0)] * width)], step)
+                store(builder, total, element(builder, y, row, builder.add(y_column, offset)))
+                return []
+
+            loop_over(builder, vectors, [], of_vector)
 
         whole = builder.sdiv(size, number(16))
         done = builder.mul(whole, number(16))
-
-        def vectors(i: Any, none: list[Any]) -> list[Any]:
-            columns(ir.VectorType(F32, 16), builder.mul(i, number(16)))
-            return []
-
-        def singles(i: Any, none: list[Any]) -> list[Any]:
-            columns(F32, builder.add(i, done))
-            return []
-
-        loop_over(builder, whole, [], vectors)
-        loop_over(builder, builder.sub(size, done), [], singles)
+        columns(16, number(0), whole)
+        columns(1, done, builder.sub(size, done))
         return context.get_dummy_value()
 
     index = types.intp
