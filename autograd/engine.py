@@ -16,10 +16,9 @@ Invariants:
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from operator import attrgetter, itemgetter
 from sys import modules
 from types import CodeType
@@ -76,7 +75,6 @@ class Op:
 
         forward(self, *inputs, **parameters)        keeps arrays with `self.save(...)`
         backward(self, *g_outputs)                  reads them from `self.saved`
-
     """
 
     reads: ClassVar[str | tuple[str, ...]] = ""
@@ -250,25 +248,48 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     for call in events.before_forward:
         call(op, arrays)
     try:
-        result = op.forward(*arrays, **parameters) if not op.is_plain else op.forward(backend.xp, *arrays, **parameters)
+        result = op.forward(backend.xp, *arrays, **parameters) if op.is_plain else op.forward(*arrays, **parameters)
     except BaseException:
         for call in events.after_error:
             call(op)
         raise
-    if type(result) is ndarray:
-        tensors = [new_tensor(result)]
-    elif isinstance(result, tuple):
-        tensors = [_output(backend, a, op_class) for a in result]
-        op._several = True
-    else:
-        tensors = [_output(backend, result, op_class)]
+    if type(result) is not ndarray:
+        if isinstance(result, tuple):
+            return _several_outputs(op, needs, inputs, arrays, result)  # type: ignore[return-value]  # as unpacked
+        result = _as_output(op, result)
+    y = new_tensor(result)
     for call in events.after_forward:
-        call(op, [y.data for y in tensors])
+        call(op, [result])
     if needs != 1 << len(edges):
-        _record(op, needs, arrays, tensors)
+        dtype = result.dtype
+        if dtype.kind == "f" or _has_gradient(op, dtype):
+            y._edge = op
+        op.output_specs = (make_spec((result.shape, dtype)),)
+        if op.is_plain:
+            keep = op._keeps.get(needs) or _keeper(op, needs)
+            op._saved = keep if type(keep) is tuple else keep([result, *arrays, None])
+        for call in events.after_record:
+            call(op, inputs, (y,))
+    return y
+
+
+def _several_outputs(op: Op, needs: int, inputs: Any, arrays: Any, results: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The end of `apply` for an op whose forward pass returns a tuple."""
+    op._several, outputs, events = True, [_as_output(op, a) for a in results], state.events
+    tensors = tuple(map(new_tensor, outputs))
+    for call in events.after_forward:
+        call(op, outputs)
+    if needs != 1 << len(arrays):
+        for i, y in enumerate(tensors):
+            if _has_gradient(op, y.dtype):
+                y._edge = (op, i) if i else op
+        op.output_specs = tuple([make_spec((a.shape, a.dtype)) for a in outputs])
+        if op.is_plain:
+            keep = op._keeps.get(needs) or _keeper(op, needs)
+            op._saved = keep if type(keep) is tuple else keep([None, *arrays, None])
         for call in events.after_record:
             call(op, inputs, tensors)
-    return tuple(tensors) if op._several else tensors[0]  # type: ignore[return-value]  # a Tensor can be unpacked, too
+    return tensors
 
 
 def _check_parameters(op_class: type[Op], parameters: dict[str, Any]) -> None:
@@ -285,41 +306,28 @@ def _check_parameters(op_class: type[Op], parameters: dict[str, Any]) -> None:
 
 def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:
     """The output of a plain op that another op uses: an array from arrays; recorded, a Tensor from Tensors."""
-    if any(isinstance(x, Tensor) for x in inputs):
-        return apply(op_class, *inputs, **parameters)
-    return op_class.forward(xp, *inputs, **parameters)
+    recorded = any(isinstance(x, Tensor) for x in inputs)
+    return apply(op_class, *inputs, **parameters) if recorded else op_class.forward(xp, *inputs, **parameters)
 
 
-def _output(backend: Backend, a: Any, op_class: type) -> Tensor:
-    """A result of a forward pass as a Tensor: NumPy's reductions and 0-d arithmetic return scalars.
-
-    Raises: TypeError for anything but an array or a number
-    """
-    if not isinstance(a, (np.generic, backend.xp.ndarray, float, int, complex)):
+def _as_output(op: Op, a: Any) -> Array:
+    """A result of a forward pass as an array, also of NumPy's reductions.  Raises: TypeError unless it is a number"""
+    if not isinstance(a, (np.generic, op.xp.ndarray, float, int, complex)):
         raise TypeError(
-            f"{op_class.__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
+            f"{type(op).__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
             "computed from the arrays that forward gets"
         )
-    return new_tensor(backend.asarray(a))
+    return op.backend.asarray(a)
 
 
-def _record(op: Op, needs: int, arrays: Sequence[Any], outputs: Sequence[Tensor]) -> None:
-    """Make `op` a node of the graph: its outputs refer to it, and it keeps what its backward pass reads."""
-    if op.is_plain:
-        keep = op._keeps.get(needs) or _keeper(op, needs)
-        op._saved = keep if type(keep) is tuple else keep([outputs[0].data, *arrays, None])
-    specs: tuple[ArraySpec, ...] = ()
-    for y in outputs:
-        dtype = y.data.dtype
-        if dtype.kind == "f" or is_floating(dtype):
-            y._edge = (op, len(specs)) if specs else op
-        elif dtype.kind not in "biu":
-            raise TypeError(
-                f"{type(op).__name__} of a Tensor that requires a gradient gave {dtype}; only real functions are "
-                "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
-            )
-        specs += (make_spec((y.data.shape, dtype)),)
-    op.output_specs = specs
+def _has_gradient(op: Op, dtype: Any) -> bool:
+    """Whether a result has a gradient.  Raises: TypeError for complex numbers"""
+    if dtype.kind in "biu" or is_floating(dtype):
+        return dtype.kind not in "biu"
+    raise TypeError(
+        f"{type(op).__name__} of a Tensor that requires a gradient gave {dtype}; only real functions are "
+        "differentiated: compute real and imaginary parts in two Tensors, or use x.detach()"
+    )
 
 
 def _keeper(op: Op, needs: int) -> Any:
@@ -348,18 +356,6 @@ def _keeper(op: Op, needs: int) -> Any:
 # ---- The backward pass -------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def backward_pass_events() -> Iterator[None]:
-    """Tell observers that a backward pass begins, and that it has ended, also by an exception."""
-    for call in state.events.before_backward_pass:
-        call()
-    try:
-        yield
-    finally:
-        for call in state.events.after_backward_pass:
-            call()
-
-
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Any],
@@ -377,22 +373,28 @@ def run_backward(
     *is* infinite): a warning raised here could not name the op, `autograd.anomaly.anomaly_mode` does.
     """
     retain_graph = create_graph if retain_graph is None else retain_graph
-    with silent(), backward_pass_events(), enable_grad() if create_graph else nullcontext():
-        starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
-        nodes, arrivals = plan(outputs, wanted)
-        sums = GradientSums(arrivals, wanted, create_graph)
-        sums.add([edge_of(output) for output in outputs], starts)
-        events = state.events
-        for node in nodes:
-            g_outputs = sums.take(node)
-            if wanted is not None and not any(map(sums.awaits, node._edges)):  # wanted itself
-                continue
-            g_inputs = _node_backward(node, g_outputs, create_graph, events)
-            del g_outputs  # before the sums look who else refers to these arrays
-            sums.add(node._edges, g_inputs)
-            if not retain_graph:
-                node._saved, node.freed = (), True
-        return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
+    events = state.events
+    for call in events.before_backward_pass:
+        call()
+    try:
+        with silent(), enable_grad() if create_graph else nullcontext():
+            starts = [starting_gradient(y, g, create_graph) for y, g in zip(outputs, gradients, strict=True)]
+            nodes, arrivals = plan(outputs, wanted)
+            sums = GradientSums(arrivals, wanted, create_graph)
+            sums.add([edge_of(output) for output in outputs], starts)
+            for node in nodes:
+                g_outputs = sums.take(node)
+                if wanted is not None and not any(map(sums.awaits, node._edges)):  # wanted itself
+                    continue
+                g_inputs = _node_backward(node, g_outputs, create_graph, events)
+                del g_outputs  # before the sums look who else refers to these arrays
+                sums.add(node._edges, g_inputs)
+                if not retain_graph:
+                    node._saved, node.freed = (), True
+            return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
+    finally:
+        for call in events.after_backward_pass:
+            call()
 
 
 def backward(
@@ -428,9 +430,9 @@ def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[li
             if any(edge is not None and id(split(edge)[0]) in follow for edge in node._edges):
                 follow.add(id(node))
         nodes = [node for node in nodes if id(node) in follow]
-        followed = itertools.chain(starts, *[node._edges for node in nodes])
-        arrivals = Counter(id(split(edge)[0]) for edge in followed if edge is not None)
-        arrivals = {key: count for key, count in arrivals.items() if key in follow}
+        groups = (starts, *[node._edges for node in nodes])
+        reached = [id(split(edge)[0]) for edges in groups for edge in edges if edge is not None]
+        arrivals = Counter([key for key in reached if key in follow])
     for node in nodes:
         if node.freed:
             raise RuntimeError(
@@ -451,9 +453,8 @@ def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
                 continue
             target = edge[0] if isinstance(edge, tuple) else edge
             key = id(target)
-            count = counts.get(key, 0)
-            counts[key] = count + 1
-            if count == 0 and isinstance(target, Op):
+            count = counts[key] = counts.get(key, 0) + 1
+            if count == 1 and isinstance(target, Op):
                 nodes.append(target)
                 groups.append(target._edges)
     return nodes, counts
@@ -467,12 +468,13 @@ def _node_backward(node: Op, g_outputs: list[Any], recorded: bool, events: Any) 
     g_inputs = (node.call_recorded_backward if recorded else node.call_backward)(g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
         g = None if spec is None else g_inputs[i]
-        g = g() if callable(g) else g
-        if g is None or spec is None:  # 0, or not wanted
-            g_inputs[i] = None
-            continue
-        if type(g) is not ndarray and (isinstance(g, np.generic) or not hasattr(g, "dtype")):  # a scalar, as of sums
-            g = node.backend.asarray(g)
+        if type(g) is not ndarray or spec is None:
+            g = g() if callable(g) else g
+            if g is None or spec is None:  # 0, or not wanted
+                g_inputs[i] = None
+                continue
+            if isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as of sums
+                g = node.backend.asarray(g)
         shape, dtype = spec
         if g.shape != shape:
             if node.broadcasts:

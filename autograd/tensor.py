@@ -202,12 +202,12 @@ class Leaf:
     """In the place of the node that made a Tensor: a user made it, and wants its gradient."""
 
 
-_blank = partial(object.__new__, Tensor)
+_blank = object.__new__
 
 
 def new_tensor(data: Any, edge: Any = None) -> Tensor:
     """A Tensor of an array, without the constructor's checks."""
-    tensor = _blank()
+    tensor = _blank(Tensor)
     tensor.data, tensor._edge = data, edge
     return tensor
 
@@ -330,11 +330,11 @@ class GradientSums:
 
     def add(self, edges: Sequence[Edge | None], gradients: list[Any]) -> None:
         """Move gradients out of the list and add each to what has come along its edge; None counts as 0."""
-        sums = self.sums
+        sums, targets = self.sums, self.targets
         for i, edge in enumerate(edges):
-            if edge is None or (self.targets is not None and not self.awaits(edge)):
+            if edge is None or (targets is not None and not self.awaits(edge)):
                 continue
-            g, key = gradients[i], id(edge) if type(edge) is not tuple else key_of(edge)
+            g, key = gradients[i], key_of(edge) if type(edge) is tuple else id(edge)
             if type(g) is not np.ndarray and hasattr(g, "add_to"):  # see `Later` in autograd/fast/ops.py
                 g = g.add_to(sums[key]) if self.owns(key) else g.dense()
             if g is None:
@@ -344,7 +344,7 @@ class GradientSums:
             elif self.recorded:
                 sums[key] = sums[key] + g
             elif self.owns(key):
-                np.add(sums[key], g, out=sums[key])
+                np.add(sums[key], g, sums[key])
             else:
                 added = np.add(sums[key], g)
                 sums[key] = np.asarray(added) if isinstance(added, np.generic) else added  # NumPy's sums of 0-d arrays
