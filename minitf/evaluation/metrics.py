@@ -82,7 +82,9 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises: UserError if the numbers of lines differ or are 0."""
+    """Raises: UserError if the numbers of lines differ or are 0; TypeError for a string, whose letters are no lines"""
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        raise TypeError("hypotheses and references are sequences of lines, not single strings")
     if len(hypotheses) != len(references):
         raise UserError(
             f"there are {len(hypotheses)} translations but {len(references)} reference lines; "

@@ -88,3 +88,5 @@ def test_lines_must_belong_together(score):
         score(HYPOTHESES, REFERENCES[:2])
     with pytest.raises(UserError, match="no line to score"):
         score([], [])
+    with pytest.raises(TypeError, match="not single strings"):
+        score("abc", "abc")
