@@ -31,7 +31,7 @@ def require_python_and_numpy() -> None:
         return
     refusal, before = ImportError(unmet), sys.excepthook
 
-    def hook(kind: type[BaseException], error: BaseException, traceback: "TracebackType | None") -> None:
+    def hook(kind: "type[BaseException]", error: BaseException, traceback: "TracebackType | None") -> None:
         if error is refusal:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(2)
