@@ -227,7 +227,8 @@ def hvp(function: Function, x: Any, v: Any) -> Any:
 class _Call:
     """A recorded call of a function to differentiate.
 
-    primals: argument `argnums`, or a tuple of those of several; None for all
+    argnums: the arguments to differentiate with respect to; None for all
+    primals: the one that an int names, or a tuple of several
     """
 
     def __init__(
