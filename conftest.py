@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from autograd import random
 from autograd.fast import threads
@@ -122,30 +121,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (item.path not in heavy, item.path))
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+def pytest_collection_finish() -> None:
     """Take modules and tests out of what the garbage collector looks through, which every `gc.collect()` waits for."""
-    if "numba" in sys.modules and hasattr(session.config, "workerinput"):
-        compile_each_kernel_once(session.config.rootpath / "build" / "compiling")
     gc.collect()
     gc.freeze()
-
-
-def compile_each_kernel_once(folder: Path) -> None:
-    """Let processes of pytest-xdist that need a kernel wait for the one that compiles it, and load it from disk."""
-    from numba.core.compiler_lock import global_compiler_lock  # of the threads of a process: taken first
-    from numba.core.dispatcher import Dispatcher
-
-    compiles = Dispatcher.compile
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def compile_alone(kernel: Dispatcher, signature: object) -> object:
-        name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
-        if not name.startswith(("autograd.", "minitf.")):  # not kept on disk
-            return compiles(kernel, signature)
-        with global_compiler_lock, FileLock(folder / f"{name}.lock"):
-            return compiles(kernel, signature)
-
-    Dispatcher.compile = compile_alone
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
