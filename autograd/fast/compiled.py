@@ -22,6 +22,7 @@ Array = Any
 f4, F4, BOOL = np.float32, np.dtype(np.float32), np.dtype(bool)
 
 NO_BIAS, NO_MASK = np.empty(0, f4), np.empty((0, 0), bool)
+INFINITY = np.int32(0x7F800000)  # its bits in float32
 
 # ---- Guards ----
 
@@ -59,6 +60,11 @@ def within(indices: Array, size: int) -> bool:
 @entry("numba", lambda y, bias, relu: bias is not None and contiguous(y, bias))
 def add_bias_(y: Array, bias: Array, relu: bool) -> None:
     kernels.add_bias_(y, bias, relu)
+
+
+@entry("numba", lambda g_y, y, g_x, g_bias: plain(g_y, y) and y.shape == g_y.shape)
+def relu_backward_block(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
+    kernels.relu_backward_sum(g_y, y.view(np.int32), INFINITY, g_x, g_bias)
 
 
 @entry("numba")

@@ -79,6 +79,20 @@ def add_bias_(y: Array, bias: Array, relu: Any) -> None:
 
 
 @compiled
+def relu_backward_sum(g_y: Array, y: Array, infinity: Any, g_x: Array, g_bias: Array) -> None:
+    """g_x = g_y where 0 < y ≤ infinity, else 0; g_bias = Σ over the rows.
+
+    Shapes: g_y, g_x [N, D]; y int [N, D], the bits of floating-point numbers; g_bias [D]
+    """
+    g_bias[:] = 0
+    for i in range(y.shape[0]):
+        for d in range(y.shape[1]):
+            g = g_y[i, d] if 0 < y[i, d] <= infinity else f4(0)
+            g_x[i, d] = g
+            g_bias[d] += g
+
+
+@compiled
 def adam_(
     parameter: Array, gradient: Array, m: Array, v: Array, step_size: Any, rest1: Any, rest2: Any, eps: Any, scale: Any
 ) -> None:
