@@ -25,7 +25,8 @@ project = "minitf"
 author = "the minitf developers"
 root_doc = "docs/index"
 include_patterns = ["docs/**", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "tests/README.md"]
-include_patterns += ["autograd/*/README.md", "minitf/*/README.md"]
+include_patterns += ["autograd/*/README.md", "minitf/*/README.md", "additions/*/README.md", "findings/README.md"]
+include_patterns += ["studies/benchmarks/gpu_window/README.md"]
 exclude_patterns = [".*", "build", "dist", "runs", "**/__pycache__"]
 
 extensions = [
