@@ -185,7 +185,7 @@ class Clip(Op):
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """min(max(x, `min`), `max`), element by element, with broadcasting; either bound may be None.
 
-    The slope is 1 inside, at the bounds too, and 0 outside, or where the bounds are equal, unlike PyTorch's.  The bounds
+    The slope is 1 inside, at the bounds too, and 0 outside, or where the bounds are equal, unlike PyTorch's.  Bounds
     may be Tensors, which get the gradient of the elements that they replaced.
 
     Raises: ValueError if both bounds are None
