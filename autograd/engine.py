@@ -213,22 +213,20 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
 
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
-    recording, events = state.recording, state.events
-    arrays, edges, needs, has_float = [], [], 1, False
+    recording, events, arrays, edges, needs, has_float = state.recording, state.events, [], [], 1, False
     for x in inputs:
         needs += needs  # after a first 1, a bit for each input: 1 if it needs a gradient
         edge = None
-        if not isinstance(x, Tensor):
-            arrays.append(as_operand(x))
-            has_float = has_float or type(arrays[-1]) is float
-        else:
+        if isinstance(x, Tensor):
             arrays.append(x.data)
             if recording and x._edge is not None:
                 edge = x if x._edge is Leaf else x._edge
                 needs += 1
+        else:
+            arrays.append(as_operand(x))
+            has_float = has_float or type(arrays[-1]) is float
         edges.append(edge)
-    if has_float:
-        arrays = beside_bfloat16(arrays)
+    arrays = beside_bfloat16(arrays) if has_float else arrays
     backend = CPU
     if "cupy" in modules:  # otherwise no array is on a GPU
         backend = backend_of(arrays)
@@ -241,8 +239,7 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
     op._edges, op.order, op.freed = tuple(edges), next(clock), False
     op._saved, op.output_specs, op.call_site = (), (), None
     if parameters:
-        _check_parameters(op_class, parameters)
-        op.parameters = parameters
+        op.parameters = _checked(op_class, parameters)
     if backend is not CPU:
         op.backend = backend
     for call in events.before_forward:
@@ -292,8 +289,8 @@ def _several_outputs(op: Op, needs: int, inputs: Any, arrays: Any, results: Sequ
     return tensors
 
 
-def _check_parameters(op_class: type[Op], parameters: dict[str, Any]) -> None:
-    """Raises: TypeError for a Tensor among the parameters of an op, and for a list as the axis of one of ours"""
+def _checked(op_class: type[Op], parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an op.  Raises: TypeError for a Tensor among them, and for a list as the axis of one of ours"""
     if op_class.__module__.startswith("autograd."):
         refuse_list(parameters.get("axis"))
     for name, value in parameters.items():
@@ -302,6 +299,7 @@ def _check_parameters(op_class: type[Op], parameters: dict[str, Any]) -> None:
                 f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
                 "pass it to apply() by position, or its number by .item()"
             )
+    return parameters
 
 
 def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> Any:
@@ -311,7 +309,10 @@ def evaluate(op_class: type[Op], xp: Any, *inputs: Any, **parameters: Any) -> An
 
 
 def _as_output(op: Op, a: Any) -> Array:
-    """A result of a forward pass as an array, also of NumPy's reductions.  Raises: TypeError unless it is a number"""
+    """A result of a forward pass as an array: NumPy's reductions return scalars.
+
+    Raises: TypeError for anything but an array or a number
+    """
     if not isinstance(a, (np.generic, op.xp.ndarray, float, int, complex)):
         raise TypeError(
             f"{type(op).__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
