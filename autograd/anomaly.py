@@ -10,7 +10,7 @@ import numpy as np
 
 from autograd.backend import backend_of, is_floating
 from autograd.engine import Op
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
 

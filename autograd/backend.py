@@ -1,16 +1,19 @@
 """The array modules that compute, and the conversion of what users pass to their arrays.
 
 `numpy` and `cupy` have the same functions, so the ops are written once, for `xp`.  Everything else that depends on the
-device is in `autograd/fast`; `devices.py` chooses one by its name.
+device is in `autograd/fast`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
+from autograd.devices import fault_of_gpu
 
 __all__ = ["backend_of", "is_floating"]
 
@@ -60,6 +63,27 @@ def gpu_backend(index: int) -> Backend:
     if index not in _gpus:
         _gpus[index] = make_gpu_backend(index)
     return _gpus[index]
+
+
+def get_backend(device: str = "cpu") -> Backend:
+    """The backend of a device name: "cpu", "cuda" (the first GPU) or "cuda:N", which becomes this thread's device.
+
+    Raises: ValueError for a device that this installation cannot use.
+    """
+    if device == "cpu":
+        return CPU
+    match = re.fullmatch(r"cuda(?::(\d+))?", device)
+    if match is None:
+        raise ValueError(f"device {device!r} is not one of 'cpu', 'cuda', 'cuda:0', 'cuda:1', …")
+    index = int(match[1] or 0)
+    try:
+        fault = fault_of_gpu(index)
+        if fault is None:
+            sys.modules["cupy"].cuda.Device(index).use()
+            return gpu_backend(index)
+    except (ImportError, RuntimeError) as error:
+        fault = f"cannot be used: {type(error).__name__}: {error}"
+    raise ValueError(f"device {device!r} {fault}")
 
 
 def backend_of(arrays: Iterable[Any]) -> Backend:

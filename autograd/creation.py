@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autograd import random
-from autograd.backend import Backend, backend_of
-from autograd.devices import get_backend
+from autograd.backend import Backend, backend_of, get_backend
 from autograd.functional import custom_gradient
 from autograd.tensor import Tensor, attach, new_tensor
 

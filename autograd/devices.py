@@ -1,39 +1,14 @@
-"""Devices by name, how many GPUs there are, and what goes to one by itself."""
+"""GPUs: how many there are, why one cannot be used, and what goes to one by itself."""
 
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from autograd.backend import CPU, Backend, gpu_backend
-
 OLDEST_GPU = 75  # compute capability 7.5, Turing: the oldest that CUDA 13 compiles for
-
-
-def get_backend(device: str = "cpu") -> Backend:
-    """The backend of a device name: "cpu", "cuda" (the first GPU) or "cuda:N", which becomes this thread's device.
-
-    Raises: ValueError for a device that this installation cannot use.
-    """
-    if device == "cpu":
-        return CPU
-    match = re.fullmatch(r"cuda(?::(\d+))?", device)
-    if match is None:
-        raise ValueError(f"device {device!r} is not one of 'cpu', 'cuda', 'cuda:0', 'cuda:1', …")
-    index = int(match[1] or 0)
-    try:
-        fault = fault_of_gpu(index)
-        if fault is None:
-            sys.modules["cupy"].cuda.Device(index).use()
-            return gpu_backend(index)
-    except (ImportError, RuntimeError) as error:
-        fault = f"cannot be used: {type(error).__name__}: {error}"
-    raise ValueError(f"device {device!r} {fault}")
 
 
 def device_count() -> int:
@@ -46,7 +21,7 @@ def device_count() -> int:
         return 0
 
 
-def on_device(backend: Backend, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
+def on_device(backend: Any, inputs: Sequence[Any], arrays: list[Any]) -> list[Any]:
     """Copy NumPy arrays that are used together with GPU arrays to the GPU, as constants.
 
     Raises: ValueError if one of them requires a gradient, which would be on another device than the Tensor.

@@ -1,12 +1,16 @@
-"""Context managers for the ops of a block: whether they are recorded.  Observers of ops have observers.py."""
+"""Context managers for the ops of a block: whether they are recorded, and by whom they are observed."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ContextDecorator, contextmanager
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any
+
+__all__ = ["Observer", "observe"]
+
+Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 class ThreadState(threading.local):
@@ -14,7 +18,7 @@ class ThreadState(threading.local):
 
     recording = True
     observers: tuple[Any, ...] = ()  # of the `with observe(…)` blocks, outermost first
-    events: Any  # `Events` of observers.py, which sets it
+    events: Events  # of `observers`, and of those of the process
 
 
 state = ThreadState()
@@ -60,3 +64,80 @@ def enable_grad() -> Setting:
 def is_grad_enabled() -> bool:
     """Whether ops are recorded in this thread now."""
     return state.recording
+
+
+# ---- Observers: objects whose methods are called around every op ----
+
+
+class Observer:
+    """Base class of objects whose methods are called around every op, such as the profiler and `checkpoint`.
+
+    Observers nest: `before_…` methods are called from the outermost observer to the innermost, `after_…` methods in the
+    reverse order.  `op` is the `Op` of the call, the node of the graph if the call is recorded.
+    """
+
+    def before_forward(self, op: Any, arrays: Sequence[Array]) -> None:
+        """`op` is about to compute its outputs from `arrays`."""
+
+    def after_forward(self, op: Any, outputs: Sequence[Array]) -> None:
+        """`op` has computed `outputs`; it is not recorded yet."""
+
+    def after_error(self, op: Any) -> None:
+        """The forward pass of `op` has raised an error, which the caller will get."""
+
+    def after_record(self, op: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """`op`, called with `inputs`, is now a node of the graph; the arrays that it keeps are `op.saved_arrays`."""
+
+    def before_backward_pass(self) -> None:
+        """A backward pass begins."""
+
+    def before_backward(self, op: Any, g_outputs: Sequence[Array]) -> None:
+        """`op` is about to compute the gradients of its inputs from `g_outputs`."""
+
+    def after_backward(self, op: Any, g_inputs: Sequence[Array | None]) -> None:
+        """`op` has computed `g_inputs`; they are checked, and summed over broadcast axes."""
+
+    def after_allocation(self, gradient: Array) -> None:
+        """`gradient` is an array that the engine made: a sum of gradients."""
+
+    def after_change(self, array: Array) -> None:
+        """Elements of `array` were changed in place, through a Tensor or by an optimizer."""
+
+    def after_leaf(self, leaf: Any, gradient: Array) -> None:
+        """`gradient` is the complete gradient of `leaf` in this backward pass."""
+
+    def after_backward_pass(self) -> None:
+        """The backward pass has ended, perhaps in an error."""
+
+
+EVENTS = tuple([name for name in vars(Observer) if not name.startswith("_")])
+
+
+class Events:
+    """The methods to call for each event: those that the observers define."""
+
+    __slots__ = EVENTS
+
+    def __init__(self, observers: Sequence[Observer]):
+        for event in EVENTS:
+            methods = [getattr(o, event) for o in observers if getattr(type(o), event) is not getattr(Observer, event)]
+            setattr(self, event, tuple(methods if event.startswith("before") else methods[::-1]))
+
+
+ThreadState.events = Events(())
+installed: list[Observer] = []
+"""The observers of the process."""
+
+
+def install(observer: Observer) -> None:
+    """Call `observer` around every op of every thread from now on, before the observers of any block."""
+    installed.append(observer)
+    ThreadState.events = Events(installed)
+
+
+@contextmanager
+def observe(observer: Observer) -> Iterator[Observer]:
+    """Context manager: call `observer` around every op of this thread, in addition to the observers around it."""
+    observers = (*state.observers, observer)
+    with Setting("observers", observers), Setting("events", Events([*installed, *observers])):
+        yield observer

@@ -23,8 +23,7 @@ import numpy as np
 
 from autograd import random, safety
 from autograd.engine import Op
-from autograd.modes import enable_grad, is_grad_enabled, state
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, enable_grad, is_grad_enabled, observe, state
 from autograd.tensor import Tensor
 
 P = ParamSpec("P")

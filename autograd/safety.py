@@ -16,8 +16,8 @@ from typing import Any
 
 from numpy import ndarray
 
-from autograd import observers
-from autograd.observers import Observer
+from autograd import modes
+from autograd.modes import Observer
 from autograd.tensor import clock
 
 __all__ = ["CallSites", "owner_of"]
@@ -70,7 +70,7 @@ class Safety(Observer):
 
 def install() -> None:
     """Watch every op of the process from now on."""
-    observers.install(Safety())
+    modes.install(Safety())
 
 
 # ---- Changes in place ----

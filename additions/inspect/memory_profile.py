@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from additions.inspect.modules import ModuleListener, listen
 from additions.inspect.readable import readable_array, readable_bytes, readable_place, table
 from autograd.engine import Op
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from autograd.safety import CallSites, owner_of
 from autograd.tensor import Tensor
 

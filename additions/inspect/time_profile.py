@@ -15,7 +15,7 @@ from additions.inspect.graph import SavedMemory
 from additions.inspect.modules import ModuleListener, listen
 from additions.inspect.readable import readable_bytes, table
 from autograd.engine import Op
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 
 # Rows that are not of an op
 PYTHON = "(Python between ops)"

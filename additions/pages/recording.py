@@ -17,7 +17,7 @@ from additions.inspect.modules import ModuleListener, listen
 from additions.pages.samples import Samples
 from additions.pages.sources import input_names, saved
 from autograd.engine import Op
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from autograd.safety import CallSites
 from autograd.tensor import Tensor
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from autograd.fast import compiled_kernels as kernels
-from autograd.fast import numpy_layers
+from autograd.fast import numpy_training
 from autograd.fast.numpy_products import FEW_INPUTS, FEW_ROWS, SERIAL_PRODUCT
 from autograd.fast.numpy_products import prefers_contiguous as numpy_prefers_contiguous
 from autograd.fast.table import entry
@@ -77,7 +77,7 @@ def adam_parts_(
         if copy is None and contiguous(*arrays):  # few calls: there are hundreds of parts
             kernels.adam_(*(arrays if arrays[0].ndim == 1 else [a.reshape(-1) for a in arrays]), *numbers)
         else:
-            numpy_layers.adam_parts_(
+            numpy_training.adam_parts_(
                 [part], step_size=step_size, beta1=beta1, beta2=beta2, eps=eps, gradient_scale=gradient_scale
             )
 

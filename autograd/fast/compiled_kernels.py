@@ -212,7 +212,7 @@ def layer_norm(
 def layer_norm_backward(
     g_y: Array, normalised: Array, inverse_std: Array, weight: Array, g_x: Array, g_weight: Array, g_bias: Array
 ) -> None:
-    """Shapes: as in numpy_layers.py; g_x, g_weight and g_bias are written"""
+    """Shapes: as in numpy_training.py; g_x, g_weight and g_bias are written"""
     width = f4(g_y.shape[1])
     g_weight[:] = 0
     g_bias[:] = 0
@@ -336,7 +336,7 @@ def exponentials_(row: Array, top: Any) -> tuple[float, float]:
 
 @compiled
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
-    """The kernel of numpy_layers.py.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
+    """That of numpy_training.py.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
     even = f4(smoothing / classes)
     for n in range(logits.shape[0]):

@@ -1,4 +1,4 @@
-"""The kernels for GPUs, of the names of numpy_layers.py: CUDA kernels, and products by cuda_device.py.
+"""The kernels for GPUs, of the names of NumPy's (`numpy_….py`): CUDA kernels, and products by cuda_device.py.
 
 `takes` is the guard: inputs that no kernel takes (float16, complex numbers, very wide rows) are computed by the plain
 ops, in CuPy.  Nothing here waits for the GPU, except to copy results to the host.
@@ -17,8 +17,8 @@ from autograd import random
 from autograd.fast import cuda_source
 from autograd.fast.cuda_device import BFLOAT16, KINDS, WIDE, CudaDevice, contiguous, is_contiguous, kind_of
 from autograd.fast.cuda_source import GROUP, TILE
-from autograd.fast.numpy_layers import NO_PLACES, Places, adam_parts_, gather_, gradients_of_heads, heads_last_empty
-from autograd.fast.numpy_logits import top_tokens
+from autograd.fast.numpy_layers import heads_last_empty, top_tokens
+from autograd.fast.numpy_training import NO_PLACES, Places, adam_parts_, gather_, gradients_of_heads
 from autograd.fast.threads import blocks_of
 from autograd.ops import nn
 
@@ -291,7 +291,7 @@ class Cuda(CudaDevice):
         self, x: Array, weight: Array, bias: Array | None, targets: Array, counted: Array, factors: Array | None,
         wanted: Sequence[bool], *, label_smoothing: float, rows: int | None = None,
     ) -> tuple[Array, Array | None, Array | None, Array | None]:  # fmt: skip
-        """Compute the loss as in numpy_layers.py; for bf16, the gradients of weight and bias are float32.
+        """Compute the loss as in numpy_training.py; for bf16, the gradients of weight and bias are float32.
 
         Logits are bf16, as large as they are, and their gradient takes their place; without gradients, in validation,
         logits are float32.

@@ -1,4 +1,4 @@
-"""The kernels of a training step in NumPy, but for products: blocks of rows that stay in cache, on all threads.
+"""Kernels of a forward pass in NumPy, but for products: blocks of rows that stay in cache, on all threads.
 
 A chain of NumPy calls over whole arrays reads and writes main memory in each call.  Over a block of at most 1 MiB it
 stays in the second- or third-level cache and costs little more than one pass; and NumPy releases the interpreter lock
@@ -13,20 +13,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from autograd import random
 from autograd.fast.table import cpu, entry
-from autograd.fast.threads import BLOCK_BYTES, SERIAL_BYTES, blocks_of, in_order, run_blocks, spread
+from autograd.fast.threads import BLOCK_BYTES, run_blocks, spread
 
 Array = Any
-Places = Sequence[Any]  # for each of several arrays, memory or None
 
-NO_PLACES: Places = (None, None, None)
-BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
+DEPTH = 16  # tokens of a group of logits
+SERIAL_SEARCH = 2 * 1024 * 1024  # logits of fewer bytes are searched by one thread: the calls are many and short
 
 # ---- Dropout ----
 
@@ -58,72 +56,6 @@ def dropout(x: Array, keep: Array, scale: float) -> Array:
 
     spread(work, len(flat[0]), x.nbytes // max(1, len(flat[0])))
     return y
-
-
-# ---- ReLU, and sums of rows ----
-
-
-@entry("numpy")
-def relu_backward_sum(g_y: Array, y: Array) -> tuple[Array, Array]:
-    """g_y where y > 0, else 0, and the sum of its rows.  Shapes: g_y [N, D], y [N, D] -> [N, D], [D]"""
-    g_x = np.empty(y.shape, g_y.dtype)
-    (g_bias,) = _sums_of_blocks(lambda s, total: cpu.relu_backward_block(g_y[s], y[s], g_x[s], total), g_x, 1)
-    return g_x, g_bias
-
-
-@entry("numpy")
-def relu_backward_block(g_y: Array, y: Array, g_x: Array, g_bias: Array) -> None:
-    """A block of `relu_backward_sum`."""
-    bits = g_x.view(BITS[g_y.dtype])  # NumPy's `where` takes 1.3 to 4 ns an element, this 0.2 to 0.5
-    np.negative(y > 0, out=bits, dtype=bits.dtype, casting="unsafe")
-    bits &= np.ascontiguousarray(g_y).view(bits.dtype)
-    _sum_rows(g_x, g_bias)
-
-
-@entry("numpy")
-def sum_rows(x: Array) -> Array:
-    """Σ over the rows.  Shapes: x [N, D] -> [D]"""
-    return _sums_of_blocks(lambda s, total: _sum_rows(x[s], total), x, 1)[0]
-
-
-def _sums_of_blocks(work: Callable[..., None], rows: Array, count: int) -> list[Array]:
-    """Call `work` with each block of rows and `count` arrays [D] for its sums; return the sums of all blocks."""
-    sums: list[dict[int, Array]] = [{} for _ in range(count)]  # of each block, by its first row
-
-    def block(s: slice) -> None:
-        own = [np.empty(rows.shape[1], rows.dtype) for _ in range(count)]
-        work(s, *own)
-        for each, of_block in zip(sums, own, strict=True):
-            each[s.start] = of_block
-
-    spread(block, len(rows), rows.shape[1] * rows.itemsize)
-    return [in_order(each) for each in sums]
-
-
-# NumPy sums along an axis at 0.1 to 0.4 ns an element; a BLAS product with a vector of ones takes 0.07 ns.
-
-
-def _sum_rows(x: Array, total: Array) -> None:
-    """Shapes: x [N, D], total [D] (written)"""
-    np.matmul(np.ones(len(x), x.dtype), x, out=total)
-
-
-def _row_means(x: Array) -> Array:
-    """Shapes: x [N, D] -> [N, 1]"""
-    return _weighted_sums(x, _constant(x.shape[1], 1 / x.shape[1], x.dtype))
-
-
-def _weighted_sums(x: Array, weights: Array) -> Array:
-    """Return the weighted sum of each row.  Shapes: x [N, D], weights [D] -> [N, 1]"""
-    # OpenBLAS for AVX-512 takes rows of 5 float32 with a register that holds what was there before: sums are right, but
-    # a signalling NaN in its unused part raises the flag for an invalid operation
-    with np.errstate(invalid="ignore"):
-        return (x @ weights)[:, None]
-
-
-@functools.cache
-def _constant(size: int, value: float, dtype: Any) -> Array:
-    return np.full(size, value, dtype)
 
 
 # ---- Layer normalisation ----
@@ -163,7 +95,7 @@ def layer_norm_block(
         np.multiply(keep, x.dtype.type(scale), out=total)
         total *= x
         total += residual
-    np.subtract(total, _row_means(total), out=normalised)
+    np.subtract(total, row_means(total), out=normalised)
     variance = np.einsum("nd,nd->n", normalised, normalised)[:, None] / x.shape[1]
     if not np.isfinite(variance).all():  # squares of numbers from 1e19 on are beyond float32
         variance = np.square(normalised, dtype=np.float64).mean(axis=1, keepdims=True)
@@ -188,36 +120,25 @@ def scale_and_shift_block(normalised: Array, weight: Array, bias: Array, y: Arra
     y += bias
 
 
-@entry("numpy")
-def dropout_add_layer_norm_backward(
-    g_y: Array, normalised: Array, inverse_std: Array, weight: Array, keep: Any, scale: float
-) -> tuple[Array, Array, Array, Array]:
-    """Shapes: g_y [N, D], x̂ [N, D], 1/σ [N, 1], weight [D] -> g_x [N, D], g_residual [N, D], g_weight [D], g_bias [D]
-
-    Derived in docs/fused-ops.md.
-    """
-    g_sum = np.empty(g_y.shape, g_y.dtype)
-
-    def work(s: slice, *sums: Array) -> None:
-        cpu.layer_norm_backward_block(g_y[s], normalised[s], inverse_std[s], weight, g_sum[s], *sums)
-
-    g_weight, g_bias = _sums_of_blocks(work, g_y, 2)
-    return g_sum if keep is None else cpu.dropout(g_sum, keep, scale), g_sum, g_weight, g_bias
+# NumPy sums along an axis at 0.1 to 0.4 ns an element; a BLAS product with a vector of ones takes 0.07 ns.
 
 
-@entry("numpy")
-def layer_norm_backward_block(
-    g_y: Array, normalised: Array, inverse_std: Array, weight: Array, g_sum: Array, g_weight: Array, g_bias: Array
-) -> None:
-    """A block of `dropout_add_layer_norm_backward`, before dropout."""
-    along = g_y * normalised
-    _sum_rows(along, g_weight)
-    _sum_rows(g_y, g_bias)
-    along_x = _weighted_sums(along, weight) / g_y.shape[1]
-    np.multiply(g_y, weight, out=g_sum)
-    g_sum -= _row_means(g_sum)
-    g_sum -= np.multiply(normalised, along_x, out=along)
-    g_sum *= inverse_std
+def row_means(x: Array) -> Array:
+    """Shapes: x [N, D] -> [N, 1]"""
+    return weighted_sums(x, _constant(x.shape[1], 1 / x.shape[1], x.dtype))
+
+
+def weighted_sums(x: Array, weights: Array) -> Array:
+    """Return the weighted sum of each row.  Shapes: x [N, D], weights [D] -> [N, 1]"""
+    # OpenBLAS for AVX-512 takes rows of 5 float32 with a register that holds what was there before: sums are right, but
+    # a signalling NaN in its unused part raises the flag for an invalid operation
+    with np.errstate(invalid="ignore"):
+        return (x @ weights)[:, None]
+
+
+@functools.cache
+def _constant(size: int, value: float, dtype: Any) -> Array:
+    return np.full(size, value, dtype)
 
 
 # ---- Embedding ----
@@ -242,28 +163,6 @@ def embedding(
     if keep is not None:
         y = cpu.dropout(y, keep, keep_scale)
     return y if dtype is None else y.astype(dtype, copy=False)
-
-
-@entry("numpy")
-def embedding_backward(g_y: Array, indices: Array, rows: int, scale: float = 1.0, drop: None = None) -> Array:
-    """scale · Σ of the gradients of equal indices, in the order of the rows.
-
-    drop: a GPU draws the mask of a dropout of g_y here; a CPU has done it before
-
-    Shapes: g_y [N, D], indices [N] -> [rows, D]
-    """
-    # `np.add.at` is fast for one axis, and takes a quarter of the time of sorting and `np.add.reduceat`
-    width = g_y.shape[1]
-    g_weight = np.zeros((rows, width), g_y.dtype)
-    flat, columns = g_weight.reshape(-1), np.arange(width)
-    indices = indices.astype(np.intp, copy=False)  # narrower integers could not hold a position
-    block = max(1, BLOCK_BYTES // max(8 * width, 1))
-    for start in range(0, len(indices), block):
-        positions = indices[start : start + block, None] * width + columns
-        np.add.at(flat, positions.reshape(-1), g_y[start : start + block].reshape(-1))
-    if scale != 1:
-        g_weight *= scale
-    return g_weight
 
 
 # ---- Attention ----
@@ -307,35 +206,6 @@ def attention(
 
 
 @entry("numpy")
-def attention_backward(
-    g_y: Array, q: Array, k: Array, v: Array, kept: tuple[Any, ...], keep: Any, keep_scale: float,
-    scale: float, places: Places = NO_PLACES,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Return the gradients of q, k and v, each in the memory of `places` where there is any of its shape and type.
-
-    Shapes: g_y [B, H, T, M], others as in `attention` -> g_q [B, H, T, K], g_k [B, H, S, K], g_v [B, H, S, M]
-
-    Derived in docs/fused-ops.md.
-    """
-    (p,) = kept
-    g_q, g_k, g_v = gradients_of_heads(np, [a.shape for a in (q, k, v)], p.dtype, places)
-
-    def work(some: slice) -> None:
-        block, g = p[some], g_y[some]
-        factors = None if keep is None else np.multiply(keep[some], p.dtype.type(keep_scale))
-        np.matmul((block if factors is None else block * factors).swapaxes(-1, -2), g, out=g_v[some])
-        g_p = np.matmul(g, v[some].swapaxes(-1, -2), out=np.empty(block.shape, p.dtype))
-        if factors is not None:
-            g_p *= factors
-        cpu.weights_to_scores_(g_p, block, scale)
-        np.matmul(g_p, k[some], out=g_q[some])
-        np.matmul(g_p.swapaxes(-1, -2), q[some], out=g_k[some])
-
-    spread(work, len(p), p[0].nbytes)
-    return g_q, g_k, g_v
-
-
-@entry("numpy")
 def softmax_(scores: Array, mask: Array | None, scale: float) -> None:
     """softmax(scale · scores) along the last axis where the mask is True, else 0; rows without a True become 0."""
     if scale != 1:
@@ -359,14 +229,6 @@ def softmax_(scores: Array, mask: Array | None, scale: float) -> None:
     scores *= 1 / total
 
 
-@entry("numpy")
-def weights_to_scores_(g: Array, p: Array, scale: float) -> None:
-    """Turn the gradient of attention weights into that of q kᵀ, by the thread that computes the block."""
-    g -= np.einsum("...s,...s->...", g, p)[..., None]
-    g *= p
-    g *= scale
-
-
 def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an empty array of shape [B, H, T, K], in memory [B, T, H, K].
 
@@ -377,79 +239,72 @@ def heads_last_empty(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     return xp.empty((*leading, t, h, k), dtype).swapaxes(-2, -3)
 
 
-def gradients_of_heads(xp: Any, shapes: Sequence[tuple[int, ...]], dtype: Any, places: Places) -> list[Array]:
-    """Memory for gradients of these shapes: what `places` gives, or else as `heads_last_empty`."""
-    return [
-        heads_last_empty(xp, shape, dtype) if place is None or place.shape != shape or place.dtype != dtype else place
-        for shape, place in zip(shapes, places, strict=True)
-    ]
-
-
-# ---- Optimizer ----
-
-Update = tuple[Array, Array, Array, Array, Array | None]
+# ---- Search: the few largest of many logits, without sorting them ----
+#
+# Tokens form groups of up to DEPTH. The k largest logits of a row are in the k groups with the largest maxima, and the
+# largest of all keeps the exponentials finite. Group j of n has the ids j, j + n, j + 2 n, …: NumPy takes maxima over
+# an axis that is not the last seven times as fast as over the last.
 
 
 @entry("numpy")
-def adam_all_(updates: Sequence[Update], **settings: float) -> None:
-    """One Adam update of many arrays (Kingma & Ba 2015, Algorithm 1): (parameter, gradient, m, v, copy or None).
+def top_tokens(logits: Array, barred: Array, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the `count` largest logits of each row that are not barred, equal ones by id, and ln Σ exp of the row.
 
-    m ← β₁ m + (1 - β₁) g;  v ← β₂ v + (1 - β₂) g²;  parameter ← parameter - step_size · m / (√v + eps)
+    Barred ids, with -inf, follow if there are too few others.  If the largest logit is not finite, the sum is NaN.
 
-    Bias corrections are folded into `step_size` and `eps`.  A copy, of the new parameter, is in lower precision.
+    Shapes: logits [R, V], barred bool [V] -> ids int [R, count], values [R, count], [R]; all three on the host
     """
-    parts = [part for update in updates for part in _parts_of(update)]
-    worth_waking = sum(part[0].nbytes for part in parts) >= SERIAL_BYTES
-    run_blocks(lambda s: cpu.adam_parts_(parts[s], **settings), len(parts), 4, worth_waking)
+    rows, classes = logits.shape
+    largest, log_total = np.empty((rows, -(-classes // DEPTH)), logits.dtype), np.empty(rows)
+    block = rows if logits.nbytes < SERIAL_SEARCH else max(1, BLOCK_BYTES // (classes * logits.itemsize))
+    run_blocks(lambda s: _look_over(logits[s], barred, largest[s], log_total[s]), rows, block)
+    return *_largest_of_groups(logits, barred, largest, count), log_total
 
 
-def _parts_of(update: Update) -> list[Any]:
-    """Parts of the arrays of `adam_all_`, each too small to divide: those of all parameters wake the threads once."""
-    if update[0].nbytes < SERIAL_BYTES or not all(a is None or a.flags.c_contiguous for a in update):
-        return [update]
-    some = blocks_of(update[0].size, max(1, (SERIAL_BYTES - 1) // update[0].itemsize))
-    return [tuple([None if a is None else a.reshape(-1)[s] for a in update]) for s in some]
+def _look_over(logits: Array, barred: Array, largest: Array, log_total: Array) -> None:
+    """Compute the largest logit of each group that is not barred, and ln Σ exp of the whole row.
+
+    The latter is not below the largest logit, also in floating point.
+
+    Shapes: logits [R, V], barred bool [V]; written: largest [R, groups], log_total [R] float64
+    """
+    n = largest.shape[1]
+    depth, rest = divmod(logits.shape[1], n)
+    groups = logits[:, : depth * n].reshape(len(logits), depth, n)
+    groups.max(axis=1, out=largest)
+    np.maximum(largest[:, :rest], logits[:, depth * n :], out=largest[:, :rest])
+    peak = largest.max(axis=1)
+    with np.errstate(invalid="ignore"):  # where a logit is +∞ or NaN, or all are -∞, the sum is NaN
+        shifted = logits - peak[:, None]
+    np.exp(shifted, out=shifted)
+    # NumPy sums along a row pairwise: the error grows with the logarithm of V
+    log_total[...] = peak.astype(np.float64) + np.log(shifted.sum(axis=1).astype(np.float64))
+    for j in {*(np.flatnonzero(barred) % n).tolist()}:
+        largest[:, j] = np.where(barred[j::n], -np.inf, logits[:, j::n]).max(axis=1)
 
 
-@entry("numpy")
-def adam_parts_(
-    parts: Sequence[Update], *, step_size: float, beta1: float, beta2: float, eps: float, gradient_scale: float
-) -> None:
-    """`adam_all_` in one thread, of parts that are too small to divide."""
-    for parameter, gradient, m, v, copy in parts:
-        g = gradient * gradient_scale
-        step = g - m
-        step *= 1 - beta1
-        m += step
-        g *= g
-        g -= v
-        g *= 1 - beta2
-        v += g
-        step = np.sqrt(v)
-        step += eps
-        step = m / step
-        step *= step_size
-        parameter -= step
-        if copy is not None:
-            copy[...] = parameter
+def _largest_of_groups(logits: Array, barred: Array, largest: Array, count: int) -> tuple[Array, Array]:
+    """Return the ids of the `count` largest logits of each row that are not barred, equal ones by id, and their values.
 
+    None of these is smaller than the `count`-th largest maximum of a group; few others are not.
 
-@entry("numpy")
-def gather_(gradients: Sequence[tuple[Array, Array, bool]]) -> None:
-    """Write or add many gradients to their places: (place, gradient, whether it is added)."""
-    for place, gradient, adds in gradients:
-        if adds:
-            place += gradient
-        else:
-            place[...] = gradient
-
-
-@entry("numpy")
-def squared_norm(arrays: Sequence[Array]) -> float:
-    """Σ x² over all elements: pieces in the arrays' precision, their sum in float64."""
-    total = 0.0
-    for array in arrays:
-        flat = array.reshape(-1)
-        # a float32 dot product in pieces: exact enough, and without a float64 copy of the array
-        total += math.fsum(float(piece @ piece) for piece in np.array_split(flat, -(-flat.size // 65536) or 1))
-    return total
+    Shapes: logits [R, V], barred bool [V], largest [R, groups] -> ids [R, count], values [R, count], -inf where barred
+    """
+    (rows, classes), n, least = logits.shape, largest.shape[1], logits.dtype.type(-np.inf)
+    bound = np.partition(largest, n - count, axis=1)[:, n - count] if count <= n else np.full(rows, least)
+    row, group = (each[:, None] for each in np.nonzero(largest >= bound[:, None]))
+    ids = group + n * np.arange(-(-classes // n))
+    inside = np.minimum(ids, classes - 1)
+    values = logits[row, inside]
+    fits = (values >= bound[row]) & (ids < classes) & ~barred[inside]
+    row, ids, values = np.broadcast_to(row, ids.shape)[fits], ids[fits], values[fits]
+    order, counts = np.lexsort((ids, -values, row)), np.bincount(row, minlength=rows)
+    enough = counts >= count
+    taken = order[(np.cumsum(counts) - counts)[enough, None] + np.arange(count)]
+    found = np.empty((rows, count), np.intp), np.empty((rows, count), logits.dtype)
+    found[0][enough], found[1][enough] = ids[taken], values[taken]
+    for place in np.flatnonzero(~enough):  # few tokens are not barred, or there are NaNs
+        whole = np.where(barred, least, logits[place])
+        found[0][place] = np.argsort(-whole, kind="stable")[:count]
+        found[1][place] = whole[found[0][place]]
+    return found

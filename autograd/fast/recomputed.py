@@ -16,10 +16,10 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from autograd import observers, safety
+from autograd import modes, safety
 from autograd.backend import CPU
 from autograd.engine import Op
-from autograd.observers import Observer
+from autograd.modes import Observer
 from autograd.ops import shape
 
 Array = Any
@@ -101,8 +101,8 @@ def recompute_large_outputs() -> None:
 
     Every op then takes a little longer, so only programs call this, never an import.
     """
-    if not any(isinstance(each, RecomputedOutputs) for each in observers.installed):
-        observers.install(RecomputedOutputs())
+    if not any(isinstance(each, RecomputedOutputs) for each in modes.installed):
+        modes.install(RecomputedOutputs())
 
 
 def _keep_less_of_inputs(op: Any, inputs: Sequence[Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import engine, functional, observers, random
+from autograd import engine, functional, modes, random
 from autograd.backend import backend_of
 from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, as_tuple, is_torch
 from autograd.modes import no_grad
@@ -242,7 +242,7 @@ class CheckedFunction:
         """
         ops = _OpAtWork()
         try:
-            with warnings.catch_warnings(), observers.observe(ops):
+            with warnings.catch_warnings(), modes.observe(ops):
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 values = self.at(points).evaluate()
         except NotAnalyticError:
@@ -281,7 +281,7 @@ class CheckedFunction:
         active = [tensor for tensor in self.tensors if tensor.requires_grad]
         last = _OpAtWork()
         try:
-            with observers.observe(last):
+            with modes.observe(last):
                 found = functional.grad(
                     [y for y, _ in pairs], active, [c for _, c in pairs], retain_graph=retain, allow_unused=True
                 )
@@ -325,7 +325,7 @@ class CheckedFunction:
         return name + _subscript(self.output_shapes[j], place)
 
 
-class _OpAtWork(observers.Observer):
+class _OpAtWork(modes.Observer):
     """The op whose forward or backward pass ran last, which explains an error."""
 
     op: engine.Op | None = None

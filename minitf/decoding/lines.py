@@ -1,7 +1,6 @@
 """Translate lines of text with a model: cut into subwords, sorted by length, searched in batches, put in order again.
 
-An empty line stays empty. A line longer than any the model was trained on is translated in pieces, cut where a sentence
-ends if possible.
+An empty line stays empty. A line longer than any the model was trained on is translated in pieces: see long_lines.py.
 """
 
 import itertools
@@ -17,9 +16,9 @@ from minitf.config import RunConfig
 from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks
 from minitf.data.vocabulary import AnyVocabulary
+from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, IncrementalDecoder, Model, beam_search, decoder_of
 from minitf.errors import UserError, nearest
-from minitf.system.environment import sum_left_to_right
 
 __all__ = ["Translation", "search_of"]
 
@@ -32,9 +31,6 @@ LINES_AT_A_TIME, CHARACTERS_AT_A_TIME = 1000, 1_000_000
 Job = Callable[[IncrementalDecoder, np.ndarray, Sequence[int]], Sequence[Any]]
 """(decoder, source [B, S], indices of the sentences) -> a result for each sentence"""
 Ids = tuple[int, ...]
-SENTENCE_ENDS = tuple(".!?…。！？।؟")
-CLAUSE_ENDS = tuple(",;:–—，；：、،")
-CLOSING = "\"'”’»›“)]}」』）"
 
 
 @dataclass(frozen=True)
@@ -168,8 +164,9 @@ class LineTranslator:
         found = self._run(pieces, job, plan, plan.search.beam, count)
         translated = self._decode(pieces, found)
         n = plan.search.n_best
+        blank = [Translation("", 0.0, 0.0, True)]
         results = [
-            translated[a][:n] if b == a + 1 else joined(translated[a:b], n)
+            translated[a][:n] if b == a + 1 else joined(translated[a:b], n) if b > a else blank
             for a, b in itertools.pairwise([0, *last_piece])
         ]
         cut = [number for number, best in enumerate(results, start=first_line) if not best[0].finished]
@@ -226,57 +223,6 @@ def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda
     """Lines of a stream in the groups that are translated together; see `in_chunks`."""
     limits = {"max_items": LINES_AT_A_TIME, "max_characters": CHARACTERS_AT_A_TIME}
     return in_chunks(lines, len, **limits, must_wait=must_wait)
-
-
-# ---- Lines longer than any that a model was trained on ----
-
-
-def split_long(ids: list[int], texts: Sequence[str], limit: int) -> list[list[int]]:
-    """Split a line into pieces of at most `limit` subwords, each at least half as long, at the best places.
-
-    The best place is after the end of a sentence, else of a clause, of a word, or of a character; of several, the last.
-    `texts` are the subwords as sentencepiece writes them: "▁" begins a word, "<0xE2>" is a byte.
-    """
-    pieces = []
-    begin = 0
-    while len(ids) - begin > limit:
-        places = range(begin + limit, begin + limit // 2, -1)
-        cut = max(places, key=lambda place: _cut_quality(texts[place - 1], texts[place]))  # the first of the best
-        pieces.append(ids[begin:cut])
-        begin = cut
-    return [*pieces, ids[begin:]]
-
-
-def _cut_quality(before: str, after: str) -> int:
-    """Rank a place between two subwords: 4 after a sentence, 3 a clause, 2 a word, 1 a character, 0 inside one."""
-    if after.startswith("<0x") and "80" <= after[3:5].upper() <= "BF":
-        return 0  # a byte that continues a character
-    ended = before.rstrip(CLOSING)
-    if not after.startswith("▁") and before.isascii():
-        return 1  # inside a word, or between "3" and ".5"; other scripts may have no spaces
-    if ended.endswith(SENTENCE_ENDS):
-        return 4
-    if ended.endswith(CLAUSE_ENDS):
-        return 3
-    return 2 if after.startswith("▁") else 1
-
-
-def joined(pieces: Sequence[list[Translation]], n_best: int) -> list[Translation]:
-    """Return the n best translations of a line, by the sum of the scores of a translation of each of its pieces."""
-    best: list[tuple[float, tuple[Translation, ...]]] = [(0.0, ())]
-    for translations in pieces:
-        longer = [(score + each.score, (*chosen, each)) for score, chosen in best for each in translations]
-        best = sorted(longer, key=lambda ranked: -ranked[0])[:n_best]
-    return [
-        Translation(
-            " ".join(each.text for each in chosen if each.text),
-            score,
-            sum_left_to_right(each.log_probability for each in chosen),
-            all(each.finished for each in chosen),
-            tuple(part for each in chosen for part in each.parts),
-        )
-        for score, chosen in best
-    ]
 
 
 # ---- Batches ----

@@ -11,8 +11,7 @@ import numpy as np
 
 import autograd as ag
 from autograd import Tensor
-from autograd.backend import Backend, backend_of
-from autograd.devices import get_backend
+from autograd.backend import Backend, backend_of, get_backend
 from minitf.model.parameters import PROCESS, Initializer, Parameter, load_parameters, read_arrays, write_arrays
 
 __all__ = ["Dropout", "Embedding", "FeedForward", "LayerNorm", "Linear", "Module"]

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from autograd import Tensor
-from autograd.backend import backend_of
-from autograd.devices import device_count, get_backend
+from autograd.backend import backend_of, get_backend
+from autograd.devices import device_count
 from autograd.fast import kernels_of
 from minitf.errors import UserError
 from minitf.model.parameters import Parameter

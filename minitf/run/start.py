@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from autograd.fast.recomputed import recompute_large_outputs
 from minitf.config import PathPair, RunConfig
 from minitf.config.model import EOS
 from minitf.config.run_config import parse_devices
@@ -43,6 +44,8 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
     Raises: UserError for texts, vocabularies, checkpoints and directories that cannot be used.
     """
     set_up_device(process.threads, process.device, config.precision, config.kernels, plain=config.plain)
+    if not config.plain:
+        recompute_large_outputs()
     with ExitStack() as stack:
         initial: LearnedModel | None = None
         with process.main_process_first():

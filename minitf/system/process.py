@@ -233,7 +233,7 @@ def set_up_device(
     kernels.
     """
     # deferred: `--help` needs no NumPy, and a plain run no fast implementation
-    from autograd.devices import get_backend
+    from autograd.backend import get_backend
 
     # NumPy's warnings of overflow: non-finite losses, gradients and weights are looked for and reported by training
     warnings.filterwarnings("ignore", category=RuntimeWarning, message=".* encountered in ")
@@ -246,7 +246,6 @@ def set_up_device(
     from autograd.fast import (
         available_cores,
         keep_freed_memory,
-        recompute_large_outputs,
         set_kernels,
         set_precision,
         set_threads,
@@ -269,4 +268,3 @@ def set_up_device(
             f"cannot start {threads or available_cores():,} threads ({why}); choose fewer --threads"
         ) from None
     keep_freed_memory()
-    recompute_large_outputs()

@@ -16,7 +16,7 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 
-from autograd.devices import get_backend
+from autograd.backend import get_backend
 from autograd.fast import return_freed_memory, set_precision
 from minitf.config import RunConfig
 from minitf.config.model import EOS

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an 
 import numpy as np
 
 from autograd import random
+from autograd.fast import recompute_large_outputs
 from minitf.config import PRESETS
 from minitf.data.batches import Batches
 from minitf.data.prepared import PreparedCorpus
@@ -70,6 +71,7 @@ def measure_sums(group: Group, length: int) -> dict[str, float]:
 def measure_steps(group: Group, tokens: int, threads: int) -> dict[str, float]:
     """Training steps of the small preset on made-up sentences, for some time: means of a step, from rank 0."""
     set_up_device(threads)
+    recompute_large_outputs()
     rng = np.random.default_rng(0)
     lengths = rng.integers(5, 40, (2_000, 2))
     sides = [[rng.integers(4, MODEL.vocab_size, n).tolist() for n in lengths[:, side]] for side in (0, 1)]

@@ -27,7 +27,7 @@ import numpy as np
 
 from additions.inspect import profile
 from autograd.fast import cpu_kernels
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from minitf.system.process import set_up_device
 from side_by_side import machine
 from train_step import prepared, train_step

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also without an 
 import numpy as np
 
 from autograd import Tensor, random
-from autograd.devices import get_backend
+from autograd.backend import get_backend
+from autograd.fast import recompute_large_outputs
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate, accelerate_adam
@@ -31,6 +32,7 @@ def prepared(
     args: argparse.Namespace, device: str = "cpu", compute_dtype: str | None = None
 ) -> tuple[Transformer, Adam, Batch]:
     """A model of random weights, its optimizer, and a random batch, on a device."""
+    recompute_large_outputs()
     backend, config = get_backend(device), TransformerConfig(**chosen(args))
     model = accelerate(
         Transformer(config).to(device),

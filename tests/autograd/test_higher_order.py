@@ -11,7 +11,7 @@ import pytest
 import autograd as ag
 from autograd import Op, Tensor, apply
 from autograd.engine import run_backward
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from tests.cases import all_cases
 
 CASES = list(all_cases())

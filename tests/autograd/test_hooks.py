@@ -5,7 +5,7 @@ import pytest
 
 import autograd as ag
 from autograd import Tensor, grad
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from tests.helpers.leaves import leaf
 
 # ---- Hooks ----

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograd.devices import get_backend
+from autograd.backend import get_backend
 from autograd.engine import Op
 from minitf.errors import UserError
 from minitf.system.files import atomic_write

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from autograd import functional
-from autograd.devices import get_backend
+from autograd.backend import get_backend
 from autograd.engine import Op
 from autograd.gradcheck.compare import Options, gradient_error
 from autograd.gradcheck.function import GradcheckError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd import Tensor, modes, observers, random
+from autograd import Tensor, modes, random
 from autograd.engine import Op
 from minitf.config import PRESETS
 from minitf.config.model import EOS, PAD
@@ -57,7 +57,7 @@ def example_of(module: Module, call: Callable[..., Any], inputs: Sequence[Array]
     return Example(function, [*inputs, *arrays])
 
 
-class _Roughness(observers.Observer):
+class _Roughness(modes.Observer):
     """How close a forward pass comes to points where differences say nothing."""
 
     nearest_kink = math.inf  # of relu
@@ -86,7 +86,7 @@ def smooth(draw: Callable[[Rng], Example]) -> Callable[[Rng], Example]:
     def drawn(rng: Rng) -> Example:
         while True:
             example, seen = draw(rng), _Roughness()
-            with observers.observe(seen), modes.no_grad():
+            with modes.observe(seen), modes.no_grad():
                 example.function(*[Tensor(array) for array in example.arrays])
             if seen.nearest_kink > 1e-3 and seen.steepest_norm < 10:
                 return example

@@ -22,7 +22,7 @@ KINDS = [
 @contextmanager
 def cuda_backend(kind: str) -> Iterator[Any]:
     """The backend of `cuda`; its list `launched` has the names of kernels started; its `emulator` is None on a GPU."""
-    from autograd.devices import get_backend
+    from autograd.backend import get_backend
 
     if kind == "gpu":
         with _recorded(get_backend("cuda"), None) as backend:

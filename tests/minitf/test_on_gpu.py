@@ -308,7 +308,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_tensor_of_the_cpu_beside_one_of_a_gpu(gpu: Any) -> None:
-    from autograd.devices import get_backend
+    from autograd.backend import get_backend
 
     there = Tensor(get_backend("cuda").asarray(np.ones(3)), requires_grad=True)
     assert (there * np.ones(3)).numpy().tolist() == [1, 1, 1]  # a constant goes along

@@ -8,7 +8,7 @@ import pytest
 import autograd as ag
 from additions.corpora.list_presets import update_flops
 from additions.inspect.flops import operations
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from minitf.model.transformer import Transformer
 from tests.minitf.model.test_outlines import SMALL, VARIANTS
 

@@ -10,7 +10,7 @@ import pytest
 
 from additions.decoding import commands
 from additions.decoding.attention import Alignment, AttentionWeights, align, attention_weights
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from autograd.ops.nn import ScaledDotProductAttention
 from minitf.config import PRESETS
 from minitf.config.model import BOS, EOS, PAD

@@ -14,7 +14,7 @@ from additions.inspect.modules import ModuleListener, listen
 from additions.inspect.time_profile import BACKWARD, OUTSIDE, PROFILER, PYTHON
 from autograd import Op, Tensor, apply, checkpoint
 from autograd.anomaly import anomaly_mode
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from minitf.config import TransformerConfig
 from minitf.model.layers import Module
 from minitf.model.transformer import Transformer

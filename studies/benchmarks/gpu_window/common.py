@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # also without an 
 
 import numpy as np
 
-from autograd.devices import get_backend
+from autograd.backend import get_backend
 from minitf.config import PRESETS
 from minitf.data.batches import Batch
 from minitf.fast.accelerate import accelerate, accelerate_adam

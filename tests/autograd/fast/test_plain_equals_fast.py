@@ -15,7 +15,7 @@ from autograd import Tensor, fast, random
 from autograd.backend import CPU
 from autograd.engine import implementations, run_backward
 from autograd.fast.ops import IMPLEMENTATIONS
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from tests.emulation.device import KINDS, cuda_backend
 
 Call = tuple[Callable[..., Any], list[np.ndarray]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from autograd.devices import get_backend
+from autograd.backend import get_backend
 from autograd.fast.self_test import CHECKS
 from tests.emulation.cupy_stand_in import installed
 from tests.emulation.device import KINDS, cuda_backend

@@ -13,7 +13,7 @@ import pytest
 
 import autograd as ag
 from autograd import Op, Tensor
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from tests.cases import all_cases
 
 # ---- Calls of one op: those examples of the cases whose function is the op and nothing else ----

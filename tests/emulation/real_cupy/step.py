@@ -35,7 +35,7 @@ def main() -> None:
     stub = getattr(sys.modules.get("sitecustomize"), "stub", None) or stubs.install()
 
     from autograd import random
-    from autograd.devices import get_backend
+    from autograd.backend import get_backend
     from minitf.config import PRESETS
     from minitf.data.batches import Batch
     from minitf.fast.accelerate import accelerate, accelerate_adam

@@ -9,7 +9,7 @@ import autograd as ag
 from additions.interchange.foreign_transformer import ForeignTransformer
 from autograd import Tensor, random, safety
 from autograd.fast import kernels_on, recomputed
-from autograd.observers import Observer, observe
+from autograd.modes import Observer, observe
 from minitf.config import OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, PAD
 from minitf.fast.accelerate import REPLACEMENTS, accelerate, accelerate_adam

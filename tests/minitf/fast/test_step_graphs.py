@@ -11,7 +11,7 @@ import pytest
 
 from autograd import random
 from autograd.anomaly import AnomalyError, anomaly_mode
-from autograd.devices import get_backend
+from autograd.backend import get_backend
 from autograd.tensor import note_change
 from minitf.config import PRESETS, OptimizerConfig, TransformerConfig
 from minitf.config.model import BOS, EOS, PAD

@@ -123,6 +123,6 @@ def test_kernels_that_the_device_does_not_have(monkeypatch):
     with pytest.raises(UserError, match="choose 'numpy' or 'numba'"):
         set_up_device(1, kernels="fast")
     device = SimpleNamespace(kind="cuda", set_precision=lambda precision: None)
-    monkeypatch.setattr("autograd.devices.get_backend", lambda name: device)
+    monkeypatch.setattr("autograd.backend.get_backend", lambda name: device)
     with pytest.raises(UserError, match="kernels=numba are for a CPU, but device=cuda has its own kernels"):
         set_up_device(1, "cuda", kernels="numba")

@@ -16,7 +16,8 @@ from autograd.fast.threads import _Process
 from minitf.config import PRESETS
 from minitf.config.model import EOS
 from minitf.data.text import normalise
-from minitf.decoding.lines import Translation, batches_by_length, joined, split_long
+from minitf.decoding.lines import Translation, batches_by_length
+from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.search import BeamSearchConfig
 from minitf.errors import UserError
 from minitf.storage import checkpoints
