@@ -33,7 +33,7 @@ _WITHOUT_GRADIENT = {  # functions of shapes and dtypes, comparisons, positions,
 
 _SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/", np.power: "**", np.matmul: "@"}
 _OTHER_NAMES = {"absolute": "abs", "true_divide": "divide", "amax": "max", "amin": "min", "positive": "clone"}
-_SIMILAR = {"fabs": "abs", "float_power": "power", "concat": "concatenate"}
+_SIMILAR = {"fabs": "abs", "float_power": "power", "concat": "concatenate", "copy": "clone", "ravel": "reshape"}
 """Functions of this package to name where NumPy's differ, in their dtype or the like."""
 
 _ARGUMENTS = {"a": "x", "array": "x", "arr": "x", "ary": "x", "m": "x", "a_min": "min", "a_max": "max"}

@@ -30,9 +30,8 @@ def _raw(x: Any) -> Any:
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """x[index] = value.  Raises: RuntimeError if a gradient would be wrong or lost"""
     _change_in_place(self, "x[...] = y", value)
-    parts = [i.data if isinstance(i, Tensor) else i for i in (index if isinstance(index, tuple) else (index,))]
-    index = tuple(parts) if isinstance(index, tuple) else parts[0]
-    self.data[index] = _raw(value)
+    parts = index if isinstance(index, tuple) else (index,)
+    self.data[tuple([i.data if isinstance(i, Tensor) else i for i in parts])] = _raw(value)
 
 
 def _in_place(statement: str, operate: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -133,10 +132,11 @@ class Hooks(list[Hook]):
     """The hooks of one Tensor, in the order in which they were registered."""
 
     def run(self, g: Tensor) -> Tensor:
-        """Pass a gradient through the hooks; the result has its shape and dtype.
+        """Pass a gradient, or a copy, which hooks may change, through the hooks; the result has its shape and dtype.
 
         Raises: TypeError for a hook that returns neither an array nor None, ValueError for another shape
         """
+        g = g if g.requires_grad else Tensor(g.data.copy())  # other nodes may have the same array
         for hook in list(self):
             replaced = hook(g)
             if replaced is None:

@@ -103,9 +103,7 @@ def _wrap(function: Function, run: Any) -> Function:
 
         return apply(op, *[inputs[k] for k in places], fill=fill, places=places, keywords=keywords)
 
-    if hasattr(function, "__name__"):
-        functools.update_wrapper(wrapped, function, updated=())
-    return wrapped
+    return functools.update_wrapper(wrapped, function, updated=())
 
 
 def names_of(function: Function) -> list[str]:
@@ -189,8 +187,6 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
         return output, back
 
     call = _wrap(layer, run)
-    if not parameters:
-        return call
 
     def values() -> dict[Any, Array]:
         return {name: np.array(get(), dtype=np.float64) for name, (get, _, _) in parameters.items()}
@@ -204,15 +200,21 @@ def from_pair(layer: Function, params: Mapping[Any, Any] | tuple[dict, dict] | N
 
 @contextmanager
 def _holding(parameters: Mapping[Any, Any], values: Sequence[Array]) -> Iterator[None]:
-    """Context manager: the parameters have other values."""
+    """Context manager: the parameters have other values, as do the arrays they were, which the layer may hold too."""
     before = [get() for get, _, _ in parameters.values()]
-    try:
-        for (_, put, _), value in zip(parameters.values(), values, strict=True):
+    contents = [np.array(array) for array in before]
+
+    def put_all(values: Sequence[Array], contents: Sequence[Array]) -> None:
+        for (_, put, _), array, value, content in zip(parameters.values(), before, values, contents, strict=True):
+            if isinstance(array, np.ndarray) and array.flags.writeable and array.shape == content.shape:
+                array[...] = content.real
             put(value)
+
+    try:
+        put_all(values, values)
         yield
     finally:
-        for (_, put, _), value in zip(parameters.values(), before, strict=True):
-            put(value)
+        put_all(before, contents)
 
 
 def _last(gradient: Function) -> Any:

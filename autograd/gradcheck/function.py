@@ -73,8 +73,7 @@ class CheckedFunction:
         self.precision, self.narrow = precision, precision == "float32"
         self.rounding = float(np.finfo(precision).eps)  # of the outputs, relative to their size
         self.usual = 0.0  # Σ |outputs| at the inputs, of those that are finite
-        inputs = [inputs] if isinstance(inputs, Tensor) or hasattr(inputs, "dtype") else list(inputs)
-        self.func: Callable[..., Any]
+        inputs = [inputs] if hasattr(inputs, "dtype") or not hasattr(inputs, "__iter__") else list(inputs)
         self.func, parameters = getattr(func, "with_parameters", (func, {}))  # as from_torch and from_pair give them
         self.parameter_names = [f"the parameter {name!r}" for name in parameters]
         self._take([*inputs, *parameters.values()])

@@ -313,8 +313,7 @@ def astype(x: TensorLike, dtype: DTypeLike) -> Tensor:
 
 
 def _astype(x: Tensor, dtype: DTypeLike, copy: bool = False) -> Tensor:
-    if copy:
-        return astype(clone(x), dtype)
+    x = clone(x) if copy else x
     return x if x.dtype == dtype else astype(x, dtype)
 
 

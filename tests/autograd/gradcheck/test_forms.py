@@ -115,6 +115,7 @@ INPUT = RNG.standard_normal((5, 4))
 def test_the_parameters_of_a_pair(adds_up):
     right, wrong = Affine(adds_up=adds_up), Affine(times=5.0, adds_up=adds_up)
     assert gradcheck(from_pair(right, params=(right.values, right.gradients)), INPUT)
+    assert gradcheck(from_pair(right, params=({**right.values}, right.gradients)), INPUT)  # the arrays, in another dict
     assert (right.values["w"] == A[:, :3]).all()
     text = said(gradcheck, from_pair(wrong, params=(wrong.values, wrong.gradients)), INPUT)
     assert "wrong gradient of the parameter 'w'" in text

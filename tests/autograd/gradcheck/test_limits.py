@@ -158,7 +158,7 @@ def test_narrow_inputs_are_refused(dtype):
     assert gradcheck(ag.add, [Tensor(X, requires_grad=True), Tensor(X.astype(dtype))])
 
 
-@pytest.mark.parametrize("inputs", [[], [np.arange(3)], [Tensor(X)], [2.0]])
+@pytest.mark.parametrize("inputs", [[], [np.arange(3)], [Tensor(X)], [2.0], 2.0])
 def test_nothing_to_differentiate(inputs):
     with pytest.raises(ValueError, match="no input can be differentiated"):
         gradcheck(lambda *x: x[0] * 2, inputs)
