@@ -41,6 +41,7 @@ _SYMMETRIC = {
     "logical_or",
     "equal",
     "array_equal",
+    "swapaxes",
 }
 Change = tuple[str, ast.AST]  # what the mistake is, and what stands there by it
 

@@ -43,7 +43,7 @@ class Transpose(Op):
 
     @staticmethod
     def backward(xp, g, y, x, *, axes):
-        return g.transpose(None if axes is None else np.argsort([axis % x.ndim for axis in axes]).tolist())
+        return g.transpose(None if axes is None else np.argsort([axis % len(axes) for axis in axes]).tolist())
 
 
 def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
