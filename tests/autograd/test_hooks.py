@@ -200,6 +200,20 @@ def test_grad_runs_only_what_leads_to_its_inputs():
     assert counting.names == ["Sum", "Multiply"]
 
 
+def test_observers_nest():
+    class Noting(Observer):
+        def before_forward(self, op, arrays):
+            seen.append(self)
+
+        def after_error(self, op):
+            seen.append(self)
+
+    seen, outer, inner = [], Noting(), Noting()
+    with observe(outer), observe(inner), pytest.raises(ValueError, match="reshape"):
+        leaf(1.0).reshape(2)
+    assert seen == [outer, inner, inner, outer]
+
+
 class Counting(Observer):
     """Names of the ops that a backward pass runs."""
 

@@ -130,12 +130,6 @@ def test_methods_are_the_functions(name):
         assert type(one.op) is type(other.op)
 
 
-def test_flatten():
-    x = Tensor(np.arange(24.0).reshape(2, 3, 4), requires_grad=True)
-    shapes = [x.flatten().shape, x.flatten(1).shape, x.flatten(0, 1).shape, Tensor(1.0).flatten().shape]
-    assert shapes == [(24,), (2, 12), (6, 4), (1,)]
-
-
 # ---- Nothing loses a gradient without a word ----
 
 

@@ -24,7 +24,7 @@ def leaf(shape, seed=0, dtype=np.float64):
 @pytest.mark.parametrize(
     ("shape_a", "shape_b", "message"),
     [
-        ((2, 3), (2, 3), "the last axis of the first, 3, must equal the last axis but one of the second, 2"),
+        ((3,), (5, 2, 4), "the last axis of the first, 3, must equal the last axis but one of the second, 2"),
         ((5, 2, 3), (2, 3), "the last axis of the first, 3, must equal the last axis but one of the second, 2"),
         ((3,), (4,), "the last axis of the first, 3, must equal the only axis of the second, 4; transpose"),
         ((2, 3, 4), (3, 4, 5), "the batch axes (2,) and (3,) cannot be broadcast; make them equal or 1"),

@@ -12,3 +12,9 @@ def test_views_share_memory():
     for view in (*views, *ag.split(x, 2)):
         assert np.shares_memory(view.data, x.data)
         assert safety.owner_of(view.data) is safety.owner_of(x.data)  # a change of one is noticed in the other
+
+
+def test_flatten():
+    x = Tensor(np.arange(24.0).reshape(2, 3, 4), requires_grad=True)
+    shapes = [x.flatten().shape, x.flatten(1).shape, x.flatten(0, 1).shape, Tensor(1.0).flatten().shape]
+    assert shapes == [(24,), (2, 12), (6, 4), (1,)]
