@@ -10,6 +10,7 @@ pytest.importorskip("additions.course", reason="the rules of mistakes are those 
 
 from tests.helpers.marks import parametrize_some
 from tests.mutants import __main__ as command
+from tests.mutants import checks
 from tests.mutants.checks import checks_for, try_out
 from tests.mutants.mutants import ROOMS, RULES, Mutant, all_mutants
 
@@ -57,6 +58,13 @@ def test_a_mistake_is_made_in_a_process_of_its_own():
 def test_a_process_that_is_ended_has_noticed():
     (result,) = try_out([None], checks=lambda _: iter([lambda: os.kill(os.getpid(), 9)]))
     assert result == (None, "the process ended: it took too long, or too much memory")
+
+
+def test_a_mutant_that_no_test_here_runs_is_told_apart(monkeypatch):
+    monkeypatch.setattr(checks, "skipped", ["no GPU"])
+    found = [*try_out([NEGATIVE], checks=lambda _: iter([lambda: None]))]
+    assert command.summary(dict(found)) == "1 mutants, 0 detected, 1 not run here: no GPU"
+    assert [*try_out([NEGATIVE], checks=lambda _: iter([lambda: slope() and None]))] == [(NEGATIVE, None)]
 
 
 def test_the_command_tells_survivors(monkeypatch, capsys, tmp_path):

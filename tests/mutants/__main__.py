@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.mutants.checks import all_checks, import_tests, try_out
+from tests.mutants.checks import NOT_RUN, all_checks, import_tests, try_out
 from tests.mutants.mutants import ROOMS, RULES, Mutant, all_mutants
 
 
@@ -24,12 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for mutant, message in try_out(chosen, options.jobs):
         assert mutant is not None
         found[mutant] = message
-        print(f"{len(found):4} {'SURVIVES' if message is None else 'detected'}  {mutant}  [{shortened(message or '')}]")
+        outcome = "SURVIVES" if message is None else "not run " if message.startswith(NOT_RUN) else "detected"
+        print(f"{len(found):4} {outcome}  {mutant}  [{shortened(message or '')}]")
         sys.stdout.flush()
     survivors = [mutant for mutant, message in found.items() if message is None]
     for mutant in survivors:
         print(f"NOT DETECTED: {mutant}")
-    print(f"{len(found)} mutants, {len(found) - len(survivors)} detected")
+    print(summary(found))
     if survivors or not found:
         return 1
     if options.write is not None:
@@ -38,9 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def summary(found: Mapping[Mutant, str | None]) -> str:
+    reasons = Counter(message for message in found.values() if message and message.startswith(NOT_RUN))
+    detected = sum(message is not None for message in found.values()) - reasons.total()
+    return ", ".join([f"{len(found)} mutants", f"{detected} detected", *(f"{n} {why}" for why, n in reasons.items())])
+
+
 def in_markdown(found: Mapping[Mutant, str | None]) -> str:
     """The tables of docs/mutants.md."""
-    parts = [f"**{len(found)} mutants, {len(found)} detected.**\n"]
+    parts = [f"**{summary(found)}.**\n"]
+    found = {mutant: message for mutant, message in found.items() if not (message or "").startswith(NOT_RUN)}
     by_tests = {mutant for mutant, message in found.items() if (message or "").startswith("tests/")}
     for title, key, names in (("Code", "room", tuple(ROOMS)), ("Mistake", "rule", RULES)):
         rows = Counter(getattr(mutant, key) for mutant in found)

@@ -1,14 +1,17 @@
 """The checks that must detect a mutant, by rule: none is made for mutants, all are also run by users or by the tests.
 
-The nearest come first: the cases of the op or layer of that name; the test file of the module; the other tests of its
-folder.
+The nearest come first: the cases of the op or layer of that name; the test file of the module, and those of its folder
+that name the function; the tests elsewhere in the package that name it; the cases of the other ops of the module; the
+other tests of the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
+import re
 import resource
 import signal
 import warnings
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -27,7 +31,7 @@ from tests.cases.checks import Case, cases_for
 from tests.cases.layers import LAYERS
 from tests.cases.models import MODELS
 from tests.cases.table import check_cases
-from tests.mutants.mutants import ROOT, Mutant
+from tests.mutants.mutants import ROOT, Mutant, ran
 
 EXAMPLES = 2  # of each case
 LIMIT_S = 300  # of processor time for a check; the longest takes a tenth
@@ -38,14 +42,24 @@ Check = partial[str | None]  # returns what it says of the mistake, None if noth
 
 def checks_for(mutant: Mutant) -> Iterator[Check]:
     """Yield every check of a mutant, the nearest first."""
-    name = mutant.function.partition(".")[0]
-    files = files_of_tests(mutant.module)
+    name, names = mutant.function.partition(".")[0], names_of(mutant)
+    own, *others = files_of_tests(mutant.module)
+    package = ROOT / "tests" / mutant.module.partition(".")[0]
+    naming = [str(file.relative_to(ROOT)) for file in sorted(package.rglob("test_*.py")) if _fits(names, file)]
     if mutant.module.startswith("minitf"):
         yield from (partial(_check_case, case, False) for case in NETWORKS.get(name, ()))
     yield from _op_checks(op for op in Op.registry if op.lower() == name.replace("_", "").lower())
-    yield from (partial(run_tests, file) for file in files[:1])
+    yield partial(run_tests, own, first=names)
+    yield from (partial(run_tests, file, first=names) for file in others if file in naming)
+    yield from (partial(run_tests, file, names) for file in naming if file not in (own, *others))
     yield from _op_checks(op for op, kind in Op.registry.items() if kind.__module__ == mutant.module)
-    yield from (partial(run_tests, file) for file in files[1:])
+    yield from (partial(run_tests, file) for file in others if file not in naming)
+
+
+def names_of(mutant: Mutant) -> re.Pattern[str]:
+    """A pattern of the names by which a test calls the function with the mistake."""
+    names = {*mutant.function.split(".")} - {"forward", "backward"}
+    return re.compile(rf"\b({'|'.join(sorted(map(re.escape, names)))})\b")
 
 
 def _op_checks(names: Iterable[str]) -> Iterator[Check]:
@@ -72,9 +86,22 @@ def _check_case(case: Case, plainly: bool) -> str | None:
 
 
 class _FirstFailure:
-    """A pytest plugin that notes the first failure."""
+    """A pytest plugin that notes the first failure.
+
+    only: a pattern; tests whose text it does not fit are left out
+    first: a pattern; tests whose text it fits come first
+    """
 
     found: str | None = None
+
+    def __init__(self, only: re.Pattern[str] | None, first: re.Pattern[str] | None):
+        self.only, self.first = only, first
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        if self.only is not None:
+            items[:] = [item for item in items if _fits(self.only, item)]
+        elif self.first is not None:
+            items.sort(key=lambda item: not _fits(self.first, item))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._note(report)
@@ -83,17 +110,28 @@ class _FirstFailure:
         self._note(report)
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.skipped and isinstance(report.longrepr, tuple):
+            skipped.append(report.longrepr[2].removeprefix("Skipped: "))
         if report.failed and self.found is None:
             crash = getattr(report.longrepr, "reprcrash", None)
             self.found = f"{report.nodeid}: {crash.message if crash else report.longrepr}"
 
 
+NOT_RUN = "not run here:"
+skipped: list[str] = []  # why tests were left out, those of the nearest file first
+
+
+def _fits(pattern: re.Pattern[str], where: Path | pytest.Function) -> bool:
+    text = where.read_text("utf-8") if isinstance(where, Path) else inspect.getsource(where.function)
+    return bool(pattern.search(text))
+
+
 PYTEST = ["-n", "0", "-p", "no:cacheprovider", f"--rootdir={ROOT}", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 
 
-def run_tests(path: str) -> str | None:
-    """Run the tests of a file in this process, and so on the code with the mistake."""
-    seen = _FirstFailure()
+def run_tests(path: str, only: re.Pattern[str] | None = None, first: re.Pattern[str] | None = None) -> str | None:
+    """Run the tests of a file in this process, and so on the code with the mistake; `only` some, or some `first`."""
+    seen = _FirstFailure(only, first)
     with contextlib.chdir(ROOT), contextlib.redirect_stdout(io.StringIO()):
         pytest.main([path, "-x", "-m", "not slow", *PYTEST], plugins=[seen])
     return seen.found
@@ -162,6 +200,8 @@ def _start(mutant: Mutant | None, checks: Callable[[Any], Iterator[Check]]) -> t
             found = found or check()
             if found:
                 break
+        if mutant is not None and found is None and not ran and skipped:
+            found = f"{NOT_RUN} {skipped[0]}"
     except BaseException as error:
         found = f"{type(error).__name__}: {error}"
     finally:

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
+from unittest.mock import patch
 
 from additions.course.variants import Mistake, mistakes
 from autograd.engine import Op
@@ -170,10 +171,16 @@ def _function(module: str, name: str) -> FunctionType:
     return inspect.unwrap(getattr(found, "__func__", found))
 
 
+ran: set[bool] = set()
+"""Not empty in the process of a mutant once its function has been called."""
+(_NOTES_THAT_IT_RUNS,) = ast.parse(f"__import__('{__name__}', fromlist=['ran']).ran.add(True)").body
+
+
 def _code_with(mistake: Mistake, module: str, function: str) -> CodeType:
     original = _function(module, function).__code__
     ast.copy_location(mistake.other, mistake.place)
-    with mistake.made():
+    body = _functions(module)[function].body
+    with mistake.made(), patch.object(_functions(module)[function], "body", [_NOTES_THAT_IT_RUNS, *body]):
         tree = ast.fix_missing_locations(_tree(module))
         whole = compile(tree, original.co_filename, "exec", dont_inherit=True)
     return next(
