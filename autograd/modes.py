@@ -18,7 +18,7 @@ class ThreadState(threading.local):
 
     recording = True
     observers: tuple[Any, ...] = ()  # of the `with observe(…)` blocks, outermost first
-    events: Events  # of `observers`, and of those of the process
+    events: Any  # `Events` of these, and of the observers of the process
 
 
 state = ThreadState()

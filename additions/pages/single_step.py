@@ -22,12 +22,12 @@ from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze
-from minitf.storage.checkpoints import Checkpoints, load_latest, without_prefix
+from minitf.storage.checkpoints import Checkpoints, without_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.files import atomic_write
 from minitf.training.optim import Adam, batch_loss, learning_rate
+from minitf.training.resuming import load_latest, state_from_plain
 from minitf.training.run import OPTIMIZER
-from minitf.training.state import TrainState
 from minitf.translation.translator import LearnedModel, load_learned, with_precision
 
 SENTENCES = 3  # few enough to see each of their numbers
@@ -185,7 +185,7 @@ def _restore(optimizer: Adam, path: Path, warn: Callable[[str], None]) -> int:
     if not moments:
         return 0
     try:
-        state = TrainState.from_plain(plain)
+        state = state_from_plain(plain)
         optimizer.load_state(state.step, moments)
     except ValueError as error:
         raise UserError(f"the last checkpoint of {path} does not match this run: {error}") from error

@@ -32,7 +32,8 @@ from minitf.system.environment import available_bytes, load
 from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
 from minitf.system.process import Say, set_up_device, shell_command
 from minitf.training.optim import Adam, compute_gradients
-from minitf.training.run import MovingAverage, Run, SingleProcess, Texts, TrainingData, restore
+from minitf.training.resuming import restore
+from minitf.training.run import MovingAverage, Run, SingleProcess, Texts, TrainingData
 from minitf.training.state import RunLog, TrainState
 from minitf.translation.translator import LearnedModel, load_learned
 

@@ -20,7 +20,7 @@ import math
 import os
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -38,10 +38,9 @@ from minitf.system.files import (
     os_errors_explained,
     parse_json_object,
     remove_leftovers,
-    sync_folder,
 )
 
-__all__ = ["FACTORS", "Checkpoints", "load_latest", "save", "with_prefix", "without_prefix"]
+__all__ = ["FACTORS", "Checkpoints", "save", "with_prefix", "without_prefix"]
 
 Array = NDArray[Any]
 
@@ -358,30 +357,3 @@ class Checkpoints:
             for step in self.steps("best"):
                 if step != but:
                     self.best_path(step).unlink(missing_ok=True)
-
-
-def load_latest(store: Checkpoints, warn: Callable[[str], None]) -> tuple[dict[str, Array], dict[str, Any]] | None:
-    """Load the newest undamaged checkpoint; return None where there are no checkpoints.
-
-    `warn` is called with a sentence for each newer one that is damaged, which with `store.keep` is renamed to
-    `….damaged`: it must neither count as one of those to keep nor be averaged.
-
-    Raises: UserError if all checkpoints are damaged: starting from scratch would hide the loss
-    """
-    steps = store.steps()
-    for step in reversed(steps):
-        try:
-            found = load(store.path(step))
-        except DamagedCheckpointError as error:
-            warn(str(error))
-            continue
-        if store.keep is not None:
-            with os_errors_explained(f"rename checkpoints in {store.folder}"):
-                for path in [store.path(each) for each in steps if each > step]:
-                    os.replace(path, path.with_name(path.name + ".damaged"))
-                sync_folder(store.folder)
-            store.delete_superseded(step)  # the process that saved it may have been killed before
-        return found
-    if steps:
-        raise UserError(f"none of the {len(steps)} checkpoints in {store.folder} is intact; start a new run")
-    return None

@@ -15,7 +15,7 @@ Reading needs no lock: every file is complete at any time, except for the last l
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
 from shlex import quote
@@ -59,7 +59,7 @@ LOCK_WAIT_S = 0.5
 """Whoever asks whether a run is training holds the lock for an instant."""
 
 
-class RunDirectory:
+class RunDirectory(AbstractContextManager["RunDirectory"]):
     """The folder of one run: from `open` to read it, from `create` or `resume`, which hold its lock until `close`."""
 
     def __init__(self, path: Path) -> None:
@@ -185,9 +185,6 @@ class RunDirectory:
     def close(self) -> None:
         """Release the lock. Its file stays: deleting it would let two processes lock two files of one name."""
         self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

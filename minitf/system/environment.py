@@ -102,9 +102,6 @@ def rank_zero_output() -> Iterator[None]:
             raise SystemExit(error.exit_status) from None
 
 
-HOW_TO_INSTALL = "run `pip install .` in the folder of this project's source"
-
-
 @cache
 def registered(group: str) -> dict[str, Any]:
     """Return the entry points of a group by name; importing importlib.metadata takes 30 ms, so only when asked."""
@@ -129,7 +126,8 @@ def load(group: str, name: str, what: str, addition: str) -> Any:
     """
     found = load_or_none(group, name)
     if found is None:
-        raise UserError(f"{what} is in {addition}, which is not installed; {HOW_TO_INSTALL}")
+        where = "in the folder of this project's source"
+        raise UserError(f"{what} is in {addition}, which is not installed; run `pip install .` {where}")
     return found
 
 

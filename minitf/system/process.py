@@ -243,28 +243,20 @@ def set_up_device(
         raise UserError(f"{error}; choose --device cpu") from None
     if plain:
         return
-    from autograd.fast import (
-        available_cores,
-        keep_freed_memory,
-        set_kernels,
-        set_precision,
-        set_threads,
-    )
+    from autograd import fast
 
     try:
-        if backend.kind == "cpu":
-            set_kernels(kernels)
-            set_precision(precision)
-            set_threads(threads or available_cores())
-        elif kernels != "numpy":
+        if backend.kind != "cpu" and kernels != "numpy":
             raise ValueError(f"kernels={kernels} are for a CPU, but device={device} has its own kernels")
-        else:
-            set_precision(precision, backend)
+        fast.set_precision(precision, backend)
+        if backend.kind == "cpu":
+            fast.set_kernels(kernels)
+            fast.set_threads(threads or fast.available_cores())
     except ValueError as error:
         raise UserError(f"{error}; choose another --device, --precision or --kernels") from None
     except (RuntimeError, MemoryError) as error:
         why = str(error) or "not enough memory"
         raise UserError(
-            f"cannot start {threads or available_cores():,} threads ({why}); choose fewer --threads"
+            f"cannot start {threads or fast.available_cores():,} threads ({why}); choose fewer --threads"
         ) from None
-    keep_freed_memory()
+    fast.keep_freed_memory()

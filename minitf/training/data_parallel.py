@@ -26,8 +26,9 @@ from minitf.parallel.group import GradientBuckets, Group, ParallelError, join
 from minitf.system.environment import environment_facts
 from minitf.system.process import StopRequest
 from minitf.training.optim import Adam
+from minitf.training.resuming import state_from_plain
 from minitf.training.run import Run, SingleProcess, Sums
-from minitf.training.state import Clock, Interval, TrainState
+from minitf.training.state import Clock, Interval
 
 
 @contextmanager
@@ -80,7 +81,7 @@ class DataParallel(SingleProcess):
         if self.is_main_process:
             self.group.broadcast_value(state.to_plain())
         else:
-            run.state = TrainState.from_plain(self.group.broadcast_value(None))
+            run.state = state_from_plain(self.group.broadcast_value(None))
             optimizer.step_count = run.state.step
             if run.state.data:
                 train.restore(run.state.data)

@@ -1,17 +1,19 @@
 """The training loop (section 5)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from autograd import random
-from autograd.anomaly import AnomalyError, anomaly_mode
+from autograd.backend import backend_of
 from minitf.config import OptimizerConfig
-from minitf.data.batches import Batch
-from minitf.model.transformer import Transformer
+from minitf.storage.checkpoints import with_prefix
 from minitf.system.process import Say, StopRequest
-from minitf.training.optim import batch_loss, compute_gradients, learning_rate
-from minitf.training.run import Run, TrainingError, divergence, owes_validation, save, validate
+from minitf.training.divergence import diverged, divergence
+from minitf.training.optim import compute_gradients, learning_rate
+from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, owes_validation, validate
 from minitf.training.state import (
     PLANNED_AT,
     Clock,
@@ -20,6 +22,7 @@ from minitf.training.state import (
     checkpoint_is_due,
     is_finished,
     last_step,
+    record_checkpoint,
     schedule,
 )
 
@@ -172,30 +175,27 @@ def warn_of_warm_up(how: str, end: int, config: OptimizerConfig, say: Say) -> No
         )
 
 
-# ---- Divergence: an update whose loss or gradient is not finite ends the run, with its cause ----
+def save(run: Run) -> None:
+    """Write a checkpoint, complete or not at all, in the main process, after checking that all ranks agree.
 
-
-def diverged(run: Run, step: int, update: Interval, batches: Sequence[Batch]) -> TrainingError:
-    """Return the error of an update whose loss or gradient is not finite, with the op that it comes from."""
-    run.optimizer.zero_grad()
-    own = find_origin(run.model, run.config.optimizer.label_smoothing, step, batches)
-    found = [(rank, each) for rank, each in enumerate(run.process.all_gather(own)) if each is not None]
-    origin = found[0][1] + (f" (rank {found[0][0]})" if run.process.is_parallel else "") if found else None
-    return divergence(
-        run,
-        f"step {step:,} has loss {update.loss / update.target_tokens:.4g}, gradient norm {update.gradient_norm:.4g}: "
-        f"{origin or 'each number is finite by itself, but their sum is not'}",
-    )
-
-
-def find_origin(model: Transformer, label_smoothing: float, step: int, batches: Sequence[Batch]) -> str | None:
-    """Compute the gradients of an update again, and return the first op whose result is not finite."""
-    try:
-        with anomaly_mode():
-            for batch in batches:
-                random.begin_step(step, batch.number, batch.first_row)
-                loss, _ = batch_loss(model, batch, label_smoothing)
-                loss.backward()
-    except AnomalyError as error:
-        return str(error)
-    return None
+    Raises: UserError if the system refuses; TrainingError, before a byte is written, if a weight or moment is
+    not finite.  Earlier checkpoints stay in both cases.
+    """
+    state = run.state
+    run.process.check_weights(state.step, run.model)
+    record_checkpoint(run.config, state, run.data.train.epoch)
+    if not run.process.is_main_process:
+        return
+    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
+    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
+    if run.moving_average is not None:
+        arrays |= with_prefix(MOVING_AVERAGE, run.moving_average.arrays)
+    arrays = {name: backend_of([array]).to_host(array) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise divergence(run, f"after step {state.step:,}, {name} is not finite")
+    run.log.sync()
+    state.log_offset = run.log.offset
+    state.data = run.data.train.state()
+    run.checkpoints.save(state.step, arrays, state.to_plain())
+    run.checkpoints.forget_best(but=state.best_step)

@@ -1,4 +1,4 @@
-"""A training run: what it consists of, how its process takes part in a job, its checkpoints and validation."""
+"""A training run: what it consists of, how its process takes part in a job, and its validation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 
 from autograd import no_grad
-from autograd.backend import backend_of
 from minitf.config import PathPair, RunConfig
 from minitf.config.run_config import parse_devices
 from minitf.data.batches import Batch, Batches
 from minitf.data.text import read_lines
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.lines import LineTranslator, Plan, search_of
-from minitf.errors import UserError
 from minitf.evaluation.metrics import bleu as bleu_of
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import Checkpoints, load_latest, with_prefix, without_prefix
+from minitf.storage.checkpoints import Checkpoints, with_prefix
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Say, StopRequest
@@ -36,7 +34,6 @@ from minitf.training.state import (
     RunLog,
     TrainState,
     perplexity,
-    record_checkpoint,
     record_validation,
     validation_is_due,
 )
@@ -126,12 +123,6 @@ class Run:
     """Add the gradients of a batch to those of the parameters, and return its losses; None: `compute_gradients`."""
 
 
-class TrainingError(UserError):
-    """Raised when training has diverged: the loss, a gradient or a weight is not finite."""
-
-    exit_status = 1  # the command line was right
-
-
 # ---- Processes ----
 
 
@@ -197,93 +188,6 @@ class SingleProcess:
         return {}
 
 
-# ---- Checkpoints -----------------------------------------------------------------------------------------------------
-
-
-def save(run: Run) -> None:
-    """Write a checkpoint, complete or not at all, in the main process, after checking that all ranks agree.
-
-    Raises: UserError if the system refuses; TrainingError, before a byte is written, if a weight or moment is
-    not finite.  Earlier checkpoints stay in both cases.
-    """
-    state = run.state
-    run.process.check_weights(state.step, run.model)
-    record_checkpoint(run.config, state, run.data.train.epoch)
-    if not run.process.is_main_process:
-        return
-    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
-    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
-    if run.moving_average is not None:
-        arrays |= with_prefix(MOVING_AVERAGE, run.moving_average.arrays)
-    arrays = {name: backend_of([array]).to_host(array) for name, array in arrays.items()}
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise divergence(run, f"after step {state.step:,}, {name} is not finite")
-    run.log.sync()
-    state.log_offset = run.log.offset
-    state.data = run.data.train.state()
-    run.checkpoints.save(state.step, arrays, state.to_plain())
-    run.checkpoints.forget_best(but=state.best_step)
-
-
-def save_best(run: Run, loss: float, bleu: float | None) -> None:
-    """Write the weights that were validated: the model's, which may be a moving average at the time of the call."""
-    state = run.state
-    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
-    about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
-    run.checkpoints.save_best(state.step, arrays, about)
-
-
-def restore(run: Run, say: Say) -> None:
-    """Continue from the newest complete checkpoint; without any, from the beginning."""
-
-    def warn(message: str) -> None:
-        say(f"warning: {message}")
-
-    found = load_latest(run.checkpoints, warn)
-    if found is None:
-        say("no checkpoint yet: starting from the beginning")
-        run.checkpoints.forget_best(but=0)
-        run.log.truncate_to(0, say)
-        return
-    arrays, plain = found
-    if "imported" in plain or "packed" in plain:
-        raise UserError(
-            f"{run.directory.path} was imported, or packed for translation, and has no optimizer state; start a run "
-            f"from it with --init {run.directory.path}"
-        )
-    try:
-        state = TrainState.from_plain(plain)
-        if state.vocabulary != run.state.vocabulary:  # with another, results would not be comparable
-            raise UserError(
-                f"{run.directory.vocabulary_path} has changed; restore the vocabulary that the run was trained with"
-            )
-        if state.valid_corpus != run.state.valid_corpus:
-            valid = run.data.texts.valid
-            raise UserError(f"the validation text {valid and valid[0]} has changed; restore it")
-        run.model.load_parameters(without_prefix(MODEL, arrays))
-        run.optimizer.load_state(state.step, without_prefix(OPTIMIZER, arrays))
-        if run.moving_average is not None:
-            run.moving_average.load(without_prefix(MOVING_AVERAGE, arrays))
-        run.data.train.restore(state.data)
-    except ValueError as error:
-        raise UserError(f"the last checkpoint of {run.directory.path} does not match this run: {error}") from error
-    run.state = state
-    run.checkpoints.forget_best(but=state.best_step)
-    run.log.truncate_to(state.log_offset, warn)
-    say(f"resumed after step {state.step:,}")
-
-
-def divergence(run: Run, found: str) -> TrainingError:
-    """Return the error of a run whose numbers are not finite: what was found, the last checkpoint, and what helps."""
-    paths = run.checkpoints.last(1)
-    last = f"the last checkpoint is {paths[0]}" if paths else "there is no checkpoint"
-    return TrainingError(
-        f"training diverged: {found}; {last}; start again with a smaller --optimizer.peak-learning-rate, more "
-        "--optimizer.warmup-steps, or --optimizer.clip-norm 1"
-    )
-
-
 # ---- Validation: loss and BLEU on the validation text ------------------------------------------------------------
 
 
@@ -322,6 +226,14 @@ def validate(run: Run, progress: Progress) -> None:
         progress.say(f"    {sample[0]}\n  → {sample[1]}")
 
 
+def save_best(run: Run, loss: float, bleu: float | None) -> None:
+    """Write the weights that were validated: the model's, which may be a moving average at the time of the call."""
+    state = run.state
+    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
+    about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
+    run.checkpoints.save_best(state.step, arrays, about)
+
+
 def mean_nll(model: Transformer, valid: Batches, process: SingleProcess) -> float:
     """Mean negative log-likelihood in nats per target token, without dropout and label smoothing.
 
@@ -358,15 +270,10 @@ def sample_of(run: Run, valid: Batches) -> tuple[str, str]:
 
 def greedy_translations(run: Run, sources: list[str]) -> list[str]:
     """Translate lines with the weights that the model has now."""
-    was_training = run.model.training
-    model = run.model.eval()
     longest = run.config.max_length - 1
-    translator = LineTranslator(model, run.data.vocabulary, max_source_length=longest, warn=lambda message: None)
-    try:
-        found = translator.nbest(sources, Plan(replace(search_of(run.config), beam=1)))
-        return [best.text for best, *_ in found]
-    finally:
-        model.train(was_training)
+    translator = LineTranslator(run.model, run.data.vocabulary, max_source_length=longest, warn=lambda message: None)
+    found = translator.nbest(sources, Plan(replace(search_of(run.config), beam=1)))
+    return [best.text for best, *_ in found]
 
 
 def is_best(metric: str, state: TrainState, loss: float, score: float | None) -> bool:

@@ -12,13 +12,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from minitf.config import OptimizerConfig, RunConfig
-from minitf.config.options import check_fields
-from minitf.config.removed import LAST_VERSION
 from minitf.data.batches import Batch
 from minitf.errors import UserError
 from minitf.system.files import os_errors_explained
@@ -32,9 +31,6 @@ are the same whether or not a run was interrupted."""
 
 PLANNED_AT = 100
 """The step at which the duration of a run is estimated, and its schedule fitted to its minutes."""
-
-REMOVED_FIELDS = ("skipped_updates", "skipped_in_a_row", "saved_s")
-"""Fields of a `TrainState` that earlier versions had."""
 
 
 @dataclass
@@ -127,35 +123,6 @@ class TrainState:
     def to_plain(self) -> dict[str, Any]:
         """Convert to JSON values."""
         return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Convert from `to_plain`.  Raises: UserError if a field is missing, unknown, or has an impossible value."""
-        if isinstance(plain, dict):
-            if skipped := plain.get("skipped_updates"):
-                raise UserError(
-                    f"{skipped} updates of this run were skipped by --on-divergence skip, which is gone; continue it "
-                    f"with minitf {LAST_VERSION}"
-                )
-            plain = {name: value for name, value in plain.items() if name not in REMOVED_FIELDS}
-            plain.setdefault("planned_steps", 0)  # earlier versions had none
-        _check_names(plain, cls)
-        interval = plain["interval"]
-        _check_names(interval, Interval)
-        state = cls(**{**plain, "interval": Interval(**interval)})
-        check_fields(state)
-        check_fields(state.interval)
-        return state
-
-
-def _check_names(plain: Any, kind: type) -> None:
-    names = {each.name for each in fields(kind)}
-    found = set(plain) if isinstance(plain, dict) else set()
-    if found != names:
-        raise UserError(f"the training state does not fit this version: {', '.join(sorted(found ^ names))} differ")
-    for name, value in plain.items():
-        if isinstance(value, int | float) and value < 0:
-            raise UserError(f"{name}={value} in the training state is negative")
 
 
 # ---- Schedule ----
@@ -289,7 +256,7 @@ def is_finished(config: RunConfig, state: TrainState, clock: Clock) -> bool:
 # ---- The log ----
 
 
-class RunLog:
+class RunLog(AbstractContextManager["RunLog"]):
     """Append-only file of complete JSON lines; opening it cuts off an incomplete last line."""
 
     def __init__(self, path: Path) -> None:
@@ -342,9 +309,6 @@ class RunLog:
         """Close the file; nothing happens the second time."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -370,7 +334,7 @@ REDRAW_S = 0.1
 """Shortest time between two drawings of the line."""
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """A line on the terminal that shows how far a run is, below the lines that `say` prints.
 
     Where standard error is no terminal, `update` prints a line for every record. With `shown=False`, neither is shown.
@@ -417,9 +381,6 @@ class Progress:
         if self.bleu is not None:
             figures.append(f"BLEU {self.bleu:.1f}")
         return [*figures, f"{record['target_tokens_per_s']:,.0f} tokens/s", f"lr {record['learning_rate']:.1e}"]
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._drawn:

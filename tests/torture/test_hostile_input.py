@@ -25,7 +25,7 @@ from minitf.data.vocabulary import Vocabulary
 from minitf.errors import UserError
 from minitf.storage import checkpoints
 from minitf.storage.run_directory import load_config, save_config
-from minitf.training.state import TrainState
+from minitf.training.resuming import TrainState, state_from_plain
 
 pytestmark = pytest.mark.heavy
 SPECIAL = [
@@ -217,10 +217,10 @@ def test_a_damaged_or_forged_checkpoint_gives_what_was_saved_or_is_refused(folde
     found = reads(path, checkpoints.load)
     if content == whole:
         assert all((found[0][name] == array).all() for name, array in ARRAYS.items())
-        TrainState.from_plain(found[1])
+        state_from_plain(found[1])
     elif found is not None:
         with suppress(UserError):
-            TrainState.from_plain(found[1])
+            state_from_plain(found[1])
         with suppress(UserError):
             checkpoints.average([path], "")
 

@@ -318,14 +318,14 @@ def test_a_signal_during_a_validation_stops_after_it(ground, tmp_path, monkeypat
 
 @parametrize_some(
     "place",
-    [start.load_or_train_vocabulary, start.prepare_split, training_run.restore, start.check_texts],
+    [start.load_or_train_vocabulary, start.prepare_split, start.restore, start.check_texts],
     keep=(0, 2),
     ids=lambda f: f.__name__,
 )
 def test_a_signal_before_training_ends_it_at_once(ground, tmp_path, monkeypatch, capfd, place):
     run = tmp_path / "run"
     new, resumed = [*ground.flags, "--output", str(run)], ["--resume", str(run)]
-    resumes = place is training_run.restore
+    resumes = place is start.restore
     if resumes:
         call([*new, "--max-steps", "4"])
         capfd.readouterr()

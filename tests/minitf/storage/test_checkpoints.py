@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minitf.errors import UserError
-from minitf.storage.checkpoints import Checkpoints, DamagedCheckpointError, average, load_latest, save, with_prefix
+from minitf.storage.checkpoints import Checkpoints, DamagedCheckpointError, average, save, with_prefix
+from minitf.training.resuming import load_latest
 
 
 def arrays_of(step):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from autograd import random
-from minitf.training.loop import diverged, find_origin
+from minitf.training.divergence import diverged, find_origin
 from minitf.training.optim import batch_loss
 from minitf.training.state import Interval
 

@@ -11,7 +11,7 @@ from minitf.training import loop
 from minitf.training import state as of_state
 from minitf.training.loop import fit_schedule, log_interval, train
 from minitf.training.optim import learning_rate
-from minitf.training.state import Clock, Interval, TrainState
+from minitf.training.state import Clock, Interval
 
 
 class Shown:
@@ -59,7 +59,7 @@ def test_the_schedule_fits_the_minutes_also_of_a_run_that_is_resumed(run, monkey
 
     shown.step = stop_at_15
     train(run, shown, stop, on_log=lambda: None)
-    assert TrainState.from_plain(run.state.to_plain()).planned_steps == 48
+    assert run.state.planned_steps == 48
     monkeypatch.setattr(Clock, "steps_left", lambda clock, seconds_per_step: 9_999.0)
     train(run, Shown(), StopRequest(), on_log=lambda: None)
     (told,) = [text for text in shown.said if "fits" in text]

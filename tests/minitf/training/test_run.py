@@ -7,7 +7,9 @@ import pytest
 
 from additions.pages.run_log import read_log
 from minitf.errors import UserError
-from minitf.training.run import TrainingError, restore, save
+from minitf.training.divergence import TrainingError
+from minitf.training.loop import save
+from minitf.training.resuming import restore
 from minitf.training.state import TrainState
 from tests.helpers.jobs import python
 from tests.helpers.runs import FLAGS, write_corpus

@@ -9,6 +9,7 @@ import pytest
 
 from minitf.config import RunConfig
 from minitf.errors import UserError
+from minitf.training.resuming import state_from_plain
 from minitf.training.state import (
     CLOCK_KEYS,
     Clock,
@@ -95,14 +96,14 @@ def full_state():
 
 @pytest.mark.parametrize("state", [TrainState(), full_state()])
 def test_a_state_comes_back_through_json_as_it_was(state):
-    back = TrainState.from_plain(json.loads(json.dumps(state.to_plain(), allow_nan=False)))
+    back = state_from_plain(json.loads(json.dumps(state.to_plain(), allow_nan=False)))
     assert back == state
     assert type(back.interval) is Interval
 
 
 def test_a_state_of_an_earlier_version_is_read():
     old = full_state().to_plain() | {"skipped_updates": 0, "skipped_in_a_row": 0, "saved_s": 0.2}
-    assert TrainState.from_plain(old) == full_state()
+    assert state_from_plain(old) == full_state()
 
 
 def broken(**changes):
@@ -125,7 +126,7 @@ def broken(**changes):
 )
 def test_what_cannot_be_a_state_is_refused(plain, message):
     with pytest.raises(UserError, match=message):
-        TrainState.from_plain(plain)
+        state_from_plain(plain)
 
 
 EPOCHS = [0, 0, 1, 1, 2, 4, 4, 5, 5, 6]  # epochs complete after step 1, 2, …; one update may end two of them
