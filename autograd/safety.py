@@ -118,11 +118,15 @@ def last_change(array: Any) -> int:
     return known[1] if known is not None and known[0]() is owner else 0
 
 
+def changed(arrays: Iterable[Any], since: int) -> bool:
+    """Whether the memory of one of the arrays was changed after the time `since`."""
+    return _latest_change > since and any(last_change(array) > since for array in arrays)  # nothing was, mostly
+
+
 def require_unchanged(arrays: Iterable[Any], since: int, who: Any) -> None:
     """Raises: RuntimeError if the memory of one of the arrays was changed after the time `since`"""
-    for array in arrays:
-        if last_change(array) > since:
-            raise RuntimeError(
-                f"{who} needs for its backward pass an array that was changed in place after it was used; "
-                "change a copy instead, or make the change after backward()"
-            )
+    if changed(arrays, since):
+        raise RuntimeError(
+            f"{who} needs for its backward pass an array that was changed in place after it was used; "
+            "change a copy instead, or make the change after backward()"
+        )

@@ -140,7 +140,6 @@ def beam_search(model: Model, source: Array, config: BeamSearchConfig | None = N
     Raises: UserError if the model's logits are not numbers; the message names the output position
     """
     config = config or BeamSearchConfig()
-    beams = _start(source, config)
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
         return results
@@ -149,6 +148,7 @@ def beam_search(model: Model, source: Array, config: BeamSearchConfig | None = N
         found: list[list[Hypothesis]] | None = decoder.search(source, config)
         if found is not None:
             return found
+    beams = _start(source, config)
     state = decoder.start_decoding(source)
     position = 0
     while True:
@@ -192,10 +192,11 @@ def max_lengths(source: Array, config: BeamSearchConfig) -> Array:
     """Limit on target tokens, EOS included: the source tokens without EOS + max_extra_length.  Shapes: -> [B]"""
     if source.ndim != 2:
         raise ValueError(f"source has shape {source.shape}, not [B, S]; pad the sentences to one length with PAD={PAD}")
-    empty = np.flatnonzero((source == PAD).all(axis=1))
-    if len(empty):
-        raise ValueError(f"source sentence {empty[0]} has no token; every source sentence ends with EOS={EOS}")
-    limits = np.sum((source != PAD) & (source != EOS), axis=1) + config.max_extra_length
+    lengths = (source != PAD).sum(axis=1)
+    if not lengths.all():
+        empty = np.flatnonzero(lengths == 0)[0]
+        raise ValueError(f"source sentence {empty} has no token; every source sentence ends with EOS={EOS}")
+    limits = lengths - (source == EOS).sum(axis=1) + config.max_extra_length
     return limits if config.max_length is None else np.minimum(limits, config.max_length)
 
 

@@ -19,7 +19,7 @@ from autograd.fast import cpu_kernels, in_one_thread, kernels_of, thread_count
 from autograd.fast.int8 import Int8Weights
 from autograd.fast.table import Kernels
 from autograd.fast.threads import blocks_of, run
-from autograd.safety import last_change, now
+from autograd.safety import changed, now
 from minitf.decoding.search import TransformerDecoder
 from minitf.fast.array_layers import ArrayTransformer, Product, matrices, on_arrays
 from minitf.model.transformer import Transformer, padding_mask
@@ -152,13 +152,14 @@ class InferenceTransformer(TransformerDecoder):
 
     def load_changes(self) -> None:
         """Take over weights that have changed since the last call."""
-        if any(p.data is not data or last_change(data) > since for p, data, since in self._loaded):
+        replaced = any(p.data is not data for p, data in zip(self._parameters, self._loaded, strict=True))
+        if replaced or changed(self._loaded, self._since):
             self._load()
 
     def _load(self) -> None:
         """Take over the model's weights as they are now."""
         matrix = self.model.output_matrix.data
-        self._loaded = [(p, p.data, now()) for p in self._parameters]
+        self._loaded, self._since = [p.data for p in self._parameters], now()
         self.kernels = kernels_of([matrix])
         pack = None
         if self.packed:
@@ -174,7 +175,7 @@ class InferenceTransformer(TransformerDecoder):
         """Give back the memory of the model's matrices that are packed; for the model, they are NaN."""
         for parameter in matrices(self.model):
             parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
-        self._loaded = [(p, p.data, now()) for p in self._parameters]
+        self._loaded, self._since = [p.data for p in self._parameters], now()
         _ = self.compiled_search  # which copies the packed weights: what it frees is free now, and not in a search
 
     @cached_property

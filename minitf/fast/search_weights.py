@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,7 @@ class CompiledSearch:
             config.d_model, (len(self.parts.encoder.layers), len(layers)),
         )  # fmt: skip
         self.weights = laid_out([*_pieces(self.parts)])
+        self.widths = self.weights[0][compiled.DECODER, :, 0, compiled.OUT].tolist()  # of the outputs of products
 
     def __call__(self, source: Array, config: BeamSearchConfig) -> list[list[Hypothesis]] | None:
         """`beam_search`; None where it must compute, or raise an error.
@@ -67,16 +69,15 @@ class CompiledSearch:
         if config.candidates > vocabulary - np.count_nonzero(barred):
             return None
         b, longest, rows = len(source), int(limits.max()), len(source) * config.beam
-        lengths = np.count_nonzero(source != PAD, axis=1)
+        sentence, position = np.nonzero(source != PAD)  # of each token
+        lengths = np.bincount(sentence)
         ends = np.cumsum(lengths)
-        tokens = np.zeros((ends[-1], 8), np.int64)
-        tokens[:, compiled.TOKEN], tokens[:, compiled.POSITION] = source[source != PAD], np.nonzero(source != PAD)[1]
-        tokens[:, compiled.OWN + 1], tokens[:, compiled.OWN + 2] = (
-            np.repeat(ends - lengths, lengths),
-            ends.repeat(lengths),
-        )
-        where = self.weights[0]
-        own = np.empty((1, len(tokens), where[compiled.ENCODER, compiled.INWARD, 0, compiled.OUT]), f4)
+        tokens = np.zeros((len(sentence), 8), np.int64)
+        tokens[:, compiled.TOKEN], tokens[:, compiled.POSITION] = source[sentence, position], position
+        tokens[:, compiled.OWN + 1], tokens[:, compiled.OWN + 2] = (ends - lengths)[sentence], ends[sentence]
+        own = np.empty((1, len(tokens), self.widths[compiled.INWARD]), f4)
+        spans = np.empty((b, 3), np.int64)
+        spans[:, 0], spans[:, 1], spans[:, 2] = limits, ends - lengths, ends
         embeddings = self._embedding("source", source.shape[1]), self._embedding("target", longest)
         hypotheses = np.zeros((2, 2, rows, longest + 1), np.int64), np.zeros((2, rows)), np.zeros((rows, 8), np.int64)
         count, n, depth = config.candidates, config.n_best, self.settings[4][1]
@@ -85,16 +86,14 @@ class CompiledSearch:
         found: Any = np.zeros(b, np.int64), np.empty((b, n, longest), np.int64), np.empty((b, n), np.int64)
         found = *found, np.empty((b, n, 2))
         finished, progress, sentences = np.zeros(b, bool), np.array([0, 0, b, 0]), np.arange(b)
-        width = where[compiled.DECODER, :, 0, compiled.OUT]
-        sources = np.empty((depth, len(tokens), width[compiled.MEMORY]), f4)
-        nodes = np.empty((depth, FIRST_POSITIONS * rows, width[compiled.INWARD]), f4)
+        sources = np.empty((depth, len(tokens), self.widths[compiled.MEMORY]), f4)
+        nodes = np.empty((depth, FIRST_POSITIONS * rows, self.widths[compiled.INWARD]), f4)
         work = self._work(max(len(tokens), rows), max(longest, len(tokens)) + 1, rows)
-        penalties = np.array([length_penalty(n, config.alpha, config.beta) for n in range(longest + 1)])
+        penalties = _penalties(2 ** longest.bit_length(), config.alpha, config.beta)
         while True:
             status = compiled.search(
                 (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
-                np.stack([limits, ends - lengths, ends], axis=1).astype(np.int64),
-                penalties, barred, progress, sentences,
+                spans, penalties, barred, progress, sentences,
                 hypotheses, sources, nodes, work, of_rows, (np.empty((2, count), np.int64), np.empty(count)), found,
                 finished,
             )  # fmt: skip
@@ -104,7 +103,7 @@ class CompiledSearch:
 
     def _work(self, rows: int, places: int, rows_of_logits: int) -> tuple[Array, ...]:
         """Return the arrays that the layers work in, and one for logits."""
-        out = self.weights[0][compiled.DECODER, :, 0, compiled.OUT]
+        out = self.widths
         width, heads = _padded(self.model.config.d_model), _padded(self.shape[0] * self.shape[2])
         arrays = [np.empty((rows, n), f4) for n in (width, width, width, out[compiled.UP], heads, out[compiled.QUERY])]
         ones = np.ones((1, max(width, compiled.PART)), f4)
@@ -117,6 +116,12 @@ class CompiledSearch:
         table = getattr(self.parts, f"{side}_embedding").table
         table = embedding.weight.data if table is None else (table.groups, table.factors)
         return table, rows.data if isinstance(rows, Tensor) else rows, f4(embedding.scale)
+
+
+@functools.lru_cache
+def _penalties(count: int, alpha: float, beta: float) -> Array:
+    """Return the length penalties of 0 … count - 1."""
+    return np.array([length_penalty(n, alpha, beta) for n in range(count)])
 
 
 def _padded(width: int) -> int:
