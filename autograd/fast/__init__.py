@@ -9,7 +9,7 @@ import os
 
 from autograd import backend as backends
 from autograd.engine import implementations
-from autograd.fast import int8, numpy_layers, numpy_products, numpy_training, ops  # noqa: F401 (they fill the table)
+from autograd.fast import int8, numpy_layers, numpy_training, ops  # noqa: F401 (they fill the table)
 from autograd.fast.recomputed import recompute_large_outputs
 from autograd.fast.table import cpu, cpu_kernels, kernels_of, kernels_on
 from autograd.fast.threads import available_cores, in_one_thread, set_threads, thread_count

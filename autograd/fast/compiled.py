@@ -13,8 +13,8 @@ import numpy as np
 
 from autograd.fast import compiled_kernels as kernels
 from autograd.fast import numpy_training
-from autograd.fast.numpy_products import FEW_INPUTS, FEW_ROWS, SERIAL_PRODUCT
-from autograd.fast.numpy_products import prefers_contiguous as numpy_prefers_contiguous
+from autograd.fast.numpy_layers import FEW_INPUTS, FEW_ROWS, SERIAL_PRODUCT
+from autograd.fast.numpy_layers import prefers_contiguous as numpy_prefers_contiguous
 from autograd.fast.table import entry
 from autograd.fast.threads import run_blocks, spread, thread_count
 

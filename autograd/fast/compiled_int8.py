@@ -35,7 +35,7 @@ from autograd.fast.compiled_tiles import (
 )
 from autograd.fast.compiling import compiled_exactly
 from autograd.fast.int8 import LARGEST, LEAST, OUTPUTS, ZERO, Int8Weights
-from autograd.fast.numpy_products import SERIAL_PRODUCT
+from autograd.fast.numpy_layers import SERIAL_PRODUCT
 from autograd.fast.table import entry
 from autograd.fast.threads import run_blocks, thread_count
 

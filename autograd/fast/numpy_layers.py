@@ -1,4 +1,4 @@
-"""Kernels of a forward pass in NumPy, but for products: blocks of rows that stay in cache, on all threads.
+"""Kernels of decoding and training in NumPy: blocks of rows that stay in cache, on all threads.
 
 A chain of NumPy calls over whole arrays reads and writes main memory in each call.  Over a block of at most 1 MiB it
 stays in the second- or third-level cache and costs little more than one pass; and NumPy releases the interpreter lock
@@ -11,20 +11,134 @@ argument; one that ends in `_block` writes its last ones, for a block of rows, a
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from autograd import random
 from autograd.fast.table import cpu, entry
-from autograd.fast.threads import BLOCK_BYTES, run_blocks, spread
+from autograd.fast.threads import BLOCK_BYTES, blocks_of, run_blocks, spread
 
 Array = Any
 
+SERIAL_PRODUCT = 2_000_000  # multiplications below which waking another thread costs more than it saves
+MATMUL_SHARES = 512  # elements of a result below which NumPy's matmul keeps the interpreter lock; its dot never does
+FEW_ROWS = 16  # rows of `linear_of_few` from which large blocks of weights are faster
+TURNED_ROWS = {True: 96, False: 32}  # of `linear_of_few`, with AVX-512 or not, up to which w.T is the first factor
+CONTIGUOUS_ROWS = 48  # from which a contiguous copy of w is the faster second factor, with AVX-512
+FEW_INPUTS = 512  # weights of a row of w.T below which OpenBLAS packs products of a few rows after all
+FEW_PRODUCTS = 2**19  # multiplications of a block with few rows, where the BLAS has kernels for small products
+NO_BYTES: Any = ctypes.c_char * 0
 DEPTH = 16  # tokens of a group of logits
 SERIAL_SEARCH = 2 * 1024 * 1024  # logits of fewer bytes are searched by one thread: the calls are many and short
+
+# ---- Products of few rows and many weights, as in decoding ----
+
+
+@entry("numpy")
+def linear_of_few(x: Array, w: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+    """`linear` for few rows and many weights, as in decoding, with the weights as [in, out].
+
+    Shapes: x [R, in], w [in, out], bias [out] or None -> [R, out]
+    """
+    (rows, n_in), n_out = x.shape, w.shape[1]
+    weights = n_in * n_out
+    if weights <= 2**17 and rows * weights <= FEW_PRODUCTS:  # one block
+        y = np.dot(x, w) if rows * n_out < MATMUL_SHARES else np.matmul(x, w)
+        if bias is not None:
+            y += bias
+        return np.maximum(y, 0, out=y) if relu else y
+    y = np.empty((rows, n_out), x.dtype)
+    # OpenBLAS is up to 1.9 times as fast with w.T as the first factor
+    is_turned = w.T.flags.c_contiguous and FEW_ROWS <= rows <= TURNED_ROWS[_has_small_kernels()]
+
+    def work(columns: slice) -> None:
+        out = y[:, columns]
+        if is_turned:
+            out[...] = np.matmul(w.T[columns], x.T).T
+        elif out.size < MATMUL_SHARES:
+            out[...] = np.dot(x, w[:, columns])
+        else:
+            np.matmul(x, w[:, columns], out=out)
+
+    block = 16 * max(1, _weights_at_a_time(rows, weights) // (16 * max(n_in, 1)))
+    run_blocks(work, n_out, block, worth_waking=x.size * n_out >= SERIAL_PRODUCT)
+    cpu.add_bias_(y, bias, relu)
+    return y
+
+
+@entry("numpy")
+def add_bias_(y: Array, bias: Array | None, relu: bool) -> None:
+    """y + bias, or max(y + bias, 0), by the thread that has y in its cache.  Shapes: y [N, D], bias [D]"""
+    for some in blocks_of(len(y), max(1, BLOCK_BYTES // max(1, y.shape[1] * y.itemsize))):
+        if bias is not None:
+            y[some] += bias
+        if relu:
+            np.maximum(y[some], 0, out=y[some])
+
+
+@entry("numpy")
+def prefers_contiguous(rows: int, n_in: int) -> bool:
+    """Whether `linear_of_few` is faster with w contiguous as [in, out], and not a view of [out, in]."""
+    return rows >= (CONTIGUOUS_ROWS if _has_small_kernels() else 0) or (rows > 1 and n_in < FEW_INPUTS)
+
+
+@functools.cache
+def _has_small_kernels() -> bool:
+    """Is this OpenBLAS with AVX-512? It computes products of up to a million multiplications without repacking."""
+    from threadpoolctl import threadpool_info
+
+    return any(each.get("architecture") in ("SkylakeX", "Cooperlake", "SapphireRapids") for each in threadpool_info())
+
+
+def _weights_at_a_time(rows: int, weights: int) -> int:
+    """Weights of a block of `linear_of_few`: as many as fit a core's cache, or suit the kernels for small products."""
+    if rows < FEW_ROWS and _has_small_kernels():
+        return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
+    if rows < FEW_ROWS:
+        return 2**17
+    return min(2**19, max(2**17, weights // 4))
+
+
+# ---- Arrays side by side in memory ----
+
+
+@entry("numpy")
+def are_side_by_side(arrays: Sequence[Array]) -> bool:
+    """Whether arrays follow each other in one block of memory: `stacked` returns a view of them, and no copy."""
+    for a in arrays:
+        if not (isinstance(a.base, np.ndarray) and a.base.flags.c_contiguous and a.flags.c_contiguous):
+            return False
+    return all(
+        a.base is b.base and a.dtype == b.dtype and _address(a) + a.nbytes == _address(b)
+        for a, b in itertools.pairwise(arrays)
+    )
+
+
+@entry("numpy")
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Return the rows of all arrays, one after the other.  Shapes: [N_i, ...] -> [Σ N_i, ...]"""
+    first = arrays[0]
+    if len(arrays) == 1:
+        return first
+    if are_side_by_side(arrays):
+        shape = sum(map(len, arrays)), *first.shape[1:]
+        return np.ndarray(shape, first.dtype, first.base, _address(first) - _address(first.base))
+    return np.concatenate(arrays)
+
+
+def _address(a: Array) -> int:
+    """Return the address of the first element of a contiguous array."""
+    if not a.flags.writeable:
+        return int(a.ctypes.data)
+    # in a seventh of the time, and without new strings, which the interpreter keeps for a while as names of attributes
+    return ctypes.addressof(NO_BYTES.from_buffer(a))
+
 
 # ---- Dropout ----
 

@@ -1,23 +1,150 @@
-"""Kernels of a training step in NumPy that no forward pass calls: loss, gradients and Adam.  See numpy_layers.py"""
+"""Kernels of training alone in NumPy: products of many rows, loss, gradients and Adam.  See numpy_layers.py
+
+Products are divided among threads where the BLAS library packs least, and bits do not change.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from autograd.fast.numpy_layers import heads_last_empty, row_means, weighted_sums
+from autograd.fast.numpy_layers import SERIAL_PRODUCT, heads_last_empty, row_means, weighted_sums
 from autograd.fast.table import cpu, entry
-from autograd.fast.threads import BLOCK_BYTES, SERIAL_BYTES, blocks_of, in_order, run_blocks, spread
+from autograd.fast.threads import BLOCK_BYTES, SERIAL_BYTES, blocks_of, in_order, run, run_blocks, spread, thread_count
 
 Array = Any
 Places = Sequence[Any]  # for each of several arrays, memory or None
 
 NO_PLACES: Places = (None, None, None)
 BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
+ROWS_ALIKE = 48  # OpenBLAS computes a row to the same bits in every block whose first row is a multiple of this
+BLOCK_PRODUCT = 2_000_000  # multiplications of a block of rows: OpenBLAS has other kernels for less than a million
+ADDED_BYTES = 2 * 1024 * 1024  # of a block of rows of a product that is added to another array
+COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
+WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
 LOGITS_BYTES = 128 << 20  # that `linear_cross_entropy` holds in memory
+
+# ---- Products: as few and as large BLAS calls as the threads allow ----
+
+
+@entry("numpy")
+def linear(x: Array, weight: Array, bias: Array | None, relu: bool = False, dtype: Any = None) -> Array:
+    """x Wᵀ + b, or max(x Wᵀ + b, 0) with `relu`, in `dtype` (None: that of x).
+
+    Shapes: x [N, in], weight [out, in], bias [out] or None -> [N, out]
+    """
+    threads = thread_count()
+    if len(x) < COLUMNS_BELOW and threads is not None:
+        return cpu.linear_of_few(x, weight.T, bias, relu)
+    y = np.empty((len(x), len(weight)), x.dtype)
+
+    def work(rows: slice, columns: slice = slice(None)) -> None:
+        out = y[rows, columns]
+        np.matmul(x[rows], weight[columns].T, out=out)
+        cpu.add_bias_(out, None if bias is None else bias[columns], relu)
+
+    if threads is None or x.size * len(weight) < SERIAL_PRODUCT:
+        work(slice(None))
+    elif len(weight) >= WIDE * len(x):  # the weights, which the BLAS packs for each block of rows, are most of it
+        run_blocks(lambda s: work(slice(None), s), len(weight), -(-len(weight) // WIDE))
+    else:
+        run(work, _row_blocks(len(x), x.shape[1] * len(weight), x.dtype))
+    return y
+
+
+@entry("numpy")
+def product(a: Array, b: Array) -> Array:
+    """a b for two matrices.  Shapes: a [M, K], b [K, N] -> [M, N]"""
+    return products((a, b))[0]
+
+
+@entry("numpy")
+def products(*factors: tuple[Any, ...]) -> tuple[Array, ...]:
+    """a b for each of several pairs (a, b), which threads compute side by side.
+
+    A GPU takes the type of the result, too.
+    """
+    if thread_count() is None or sum([a.size * b.shape[1] for a, b, *_ in factors]) < SERIAL_PRODUCT:
+        return tuple([np.matmul(a, b) for a, b, *_ in factors])
+    tasks: list[tuple[Array, ...]] = []  # of all products, so that threads wait for one another once
+    found = []
+    for a, b, *_ in factors:
+        dtype, (m, inner), n = np.result_type(a, b), a.shape, b.shape[1]
+        # a short, wide matrix times a tall one: parts of the inner axis, summed in order.  If only the few rows of
+        # the result were divided instead, the BLAS would repack all of b in every thread.
+        is_small = m * inner * n < SERIAL_PRODUCT
+        inner_parts = [slice(0, inner)] if is_small or m >= inner else _parts(inner, 2)
+        # shared threads: as many blocks of rows as leave one for each thread
+        rows = [slice(0, m)] if is_small else _row_blocks(m, inner * n, dtype, len(inner_parts))
+        parts = {s.start: np.empty((m, n), dtype) for s in inner_parts}
+        tasks += [(a[r, s], b[s], parts[s.start][r]) for s in inner_parts for r in rows]
+        found.append(parts)
+    run(lambda task: np.matmul(task[0], task[1], out=task[2]), tasks)
+    return tuple([in_order(parts) for parts in found])
+
+
+@entry("numpy")
+def add_product_(total: Array, a: Array, b: Array) -> Array:
+    """total += a b.  Shapes: total [M, N] (overwritten), a [M, K], b [K, N]"""
+    (m, inner), n = a.shape, b.shape[1]
+    if thread_count() is None or not _computes_rows_alike(total.dtype):
+        total += cpu.product(a, b)
+        return total
+
+    def work(rows: slice) -> None:  # the product of a block is still in the cache when it is added
+        total[rows] += np.matmul(a[rows], b)
+
+    least = -(-BLOCK_PRODUCT // max(1, inner * n))
+    block = max(ADDED_BYTES // max(1, n * total.itemsize), least)
+    run_blocks(work, m, ROWS_ALIKE * -(-block // ROWS_ALIKE), m * inner * n >= SERIAL_PRODUCT)
+    return total
+
+
+def _row_blocks(rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
+    """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
+
+    One for each thread where the BLAS computes rows alike in any block; otherwise shapes alone must decide.
+
+    row_cost: multiplications of a row
+    inner_parts: the parts of the inner axis that threads compute at the same time
+    """
+    if not _computes_rows_alike(np.dtype(dtype)):
+        return _parts(rows, 4)
+    count = max(1, min((thread_count() or 1) // inner_parts, rows * row_cost // BLOCK_PRODUCT))
+    starts = [ROWS_ALIKE * round(i * rows / (count * ROWS_ALIKE)) for i in range(count)]
+    return [slice(a, b) for a, b in itertools.pairwise([*starts, rows]) if a < b]
+
+
+def _parts(size: int, most: int) -> list[slice]:
+    """Parts of an axis of a product: `most`, or more of an axis of more than 2,048 for each.
+
+    Of the inner axis, two, which are summed; of rows, four: the BLAS packs the other factor for each, but with two, a
+    thread that starts late delays the whole product; with four or more, the other takes its blocks.
+    """
+    return [*blocks_of(size, min(2048, max(128, -(-size // most))))]
+
+
+@functools.cache
+def _computes_rows_alike(dtype: np.dtype) -> bool:
+    """Does the BLAS compute a row to the same bits alone and in a larger block that begins at a multiple of ROWS_ALIKE?
+
+    OpenBLAS does: its kernels compute 4 to 16 rows at a time, and those at the end of a block in another order.
+    """
+    if dtype not in (np.float32, np.float64):
+        return False
+    from threadpoolctl import threadpool_limits
+
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2 * ROWS_ALIKE + 5, 500)).astype(dtype), rng.standard_normal((500, 203)).astype(dtype)
+    layouts = ((a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b))
+    with threadpool_limits(1, user_api="blas"):  # as in `set_threads`; several of its threads divide rows elsewhere
+        return all(np.array_equal((a @ b)[ROWS_ALIKE:], a[ROWS_ALIKE:] @ b) for a, b in layouts)
+
 
 # ---- ReLU, and sums of rows ----
 
@@ -294,6 +421,12 @@ def adam_parts_(
         parameter -= step
         if copy is not None:
             copy[...] = parameter
+
+
+@entry("numpy")
+def parted(a: Array, sizes: Sequence[int]) -> list[Array]:
+    """The rows of a contiguous array as several arrays, in its memory.  Shapes: [Σ N_i, ...] -> [N_i, ...]"""
+    return [a[end - size : end] for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
 
 
 @entry("numpy")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autograd.fast import cpu_kernels, numpy_products, set_kernels, set_threads
+from autograd.fast import cpu_kernels, numpy_training, set_kernels, set_threads
 from autograd.fast.table import TABLE
 
 
@@ -51,7 +51,7 @@ def test_every_compiled_kernel_has_one_of_numpy_to_fall_back_on():
 def test_products_to_the_bit_however_the_threads_divide_them(dtype, alike, monkeypatch):
     """With odd sizes, whose last rows the BLAS computes in another order than the others."""
     if not alike:
-        monkeypatch.setattr(numpy_products, "_computes_rows_alike", lambda dtype: False)
+        monkeypatch.setattr(numpy_training, "_computes_rows_alike", lambda dtype: False)
     kernels, rng = cpu_kernels(), np.random.default_rng(0)
     for m, inner, n in [(1003, 130, 517), (97, 1201, 301)]:
         x, w, g = (rng.standard_normal(shape).astype(dtype) for shape in ((m, inner), (n, inner), (m, n)))

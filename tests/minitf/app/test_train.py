@@ -14,7 +14,7 @@ import pytest
 
 from additions.pages.run_log import read_log
 from autograd import random
-from autograd.fast import cpu_kernels, numpy_products
+from autograd.fast import cpu_kernels, numpy_layers, numpy_training
 from autograd.fast import threads as of_kernels
 from minitf.app import translate
 from minitf.config import presets
@@ -106,20 +106,21 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
     for module, name, value in (
         (of_kernels, "BLOCK_BYTES", 256),
         (of_kernels, "SERIAL_BYTES", 1),
-        (numpy_products, "SERIAL_PRODUCT", 1),
+        (numpy_layers, "SERIAL_PRODUCT", 1),
+        (numpy_training, "SERIAL_PRODUCT", 1),
     ):
         monkeypatch.setattr(module, name, value)
     flags = [*ground.flags, "--max-steps", "5"]
     assert call([*flags, "--output", str(tmp_path / "one")]) == 0
     assert call([*flags, "--output", str(tmp_path / "more"), "--max-steps", "2"]) == 0
     ran = []
-    run = numpy_products.run
+    run = numpy_training.run
 
     def noting(*args, **settings):
         ran.append(of_kernels._Process.pool)
         return run(*args, **settings)
 
-    monkeypatch.setattr(numpy_products, "run", noting)
+    monkeypatch.setattr(numpy_training, "run", noting)
     assert call(["--resume", str(tmp_path / "more"), "--threads", threads, "--max-steps", "5"]) == 0
     assert None not in ran
     assert differences(fingerprint(tmp_path / "one"), fingerprint(tmp_path / "more")) == []
