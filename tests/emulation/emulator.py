@@ -22,15 +22,16 @@ FOLDER = HERE.parents[1] / "build" / "emulated-kernels"
 FLAGS = ["-std=c++17", "-O1", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-fno-strict-aliasing", "-w"]
 FLAGS += ["-ffp-contract=off"]  # a product and a sum round separately on every processor, as in NumPy
 
+NAMES = [*dict.fromkeys(name for kind in kernels.WIDE for name in kernels.names(kind))]  # two types share some
+
 
 class Emulator:
-    """The kernels, compiled into one library a C++ type and again when their text has changed."""
+    """The kernels, compiled into a library, and again when their text has changed."""
 
-    def __init__(self, kinds: Sequence[str] = tuple(kernels.WIDE)):
+    def __init__(self) -> None:
         self.backwards = False  # run the threads from the last to the first: a race then gives another result
         self.launched: list[str] = []
-        self._libraries = {kind: _compiled(kind) for kind in kinds}
-        self._places = {name: (kind, place) for kind in kinds for place, name in enumerate(kernels.names(kind))}
+        self._library = _compiled()
 
     @staticmethod
     def available() -> bool:
@@ -43,11 +44,10 @@ class Emulator:
 
         Raises: RuntimeError if not all threads reach a barrier, or a shuffle names a thread that has ended.
         """
-        kind, place = self._places[name]
         self.launched.append(name)
         values = [np.array(value, np.uint64 if isinstance(value, int) else None) for value in arguments]
         pointers = (ctypes.c_void_p * len(values))(*[value.ctypes.data for value in values])
-        function = self._libraries[kind][f"launch_{place}"]
+        function = self._library[f"launch_{NAMES.index(name)}"]
         function.restype = ctypes.c_char_p
         sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
         fault = function(*sizes, ctypes.c_size_t(shared), int(self.backwards), pointers)
@@ -56,22 +56,22 @@ class Emulator:
 
 
 @functools.cache  # one for each emulator of the process
-def _compiled(kind: str) -> ctypes.CDLL:
-    """Return the library of the kernels for one C++ type."""
+def _compiled() -> ctypes.CDLL:
+    """Return the library of all kernels."""
     launchers = "".join(
         f'extern "C" const char* launch_{place}(const unsigned* grid, const unsigned* block, size_t shared, '
         f"int backwards, void** arguments) {{ return emulator::launch({name}, grid, block, shared, backwards, "
         "arguments); }\n"
-        for place, name in enumerate(kernels.names(kind))
+        for place, name in enumerate(NAMES)
     )
     text = f'#include "{HERE / "device.h"}"\n{kernels.source()}\n{launchers}'
     text_hash = hashlib.sha256((text + (HERE / "device.h").read_text() + str(FLAGS)).encode()).hexdigest()[:16]
-    library = FOLDER / f"kernels-{kind}-{text_hash}.so"
+    library = FOLDER / f"kernels-{text_hash}.so"
     FOLDER.mkdir(parents=True, exist_ok=True)
     with open(FOLDER / "lock", "w") as lock:  # tests run in several processes: one compiles
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not library.exists():
-            code, partial = FOLDER / f"kernels-{kind}.cpp", FOLDER / f"kernels-{kind}.partial"
+            code, partial = FOLDER / "kernels.cpp", FOLDER / "kernels.partial"
             code.write_text(text)
             subprocess.run(["g++", *FLAGS, "-o", str(partial), str(code)], check=True)
             partial.replace(library)
