@@ -107,12 +107,12 @@ def modules(code):
             yield node.module.partition(".")[0]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_run_in_an_installed_copy(page):
+def test_blocks_run_in_an_installed_copy():
     """They import nothing that stands beside the packages, but for the chapter about a file of examples/."""
-    imported = {name for language, code in blocks(page) if language == "python" for name in modules(code)}
-    beside = {path.stem for path in ROOT.iterdir()} - {"autograd", "minitf", "additions"}
-    assert imported & beside == ({"examples"} if page.name == "14-one-file.md" else set())
+    for page in PAGES:
+        imported = {name for language, code in blocks(page) if language == "python" for name in modules(code)}
+        beside = {path.stem for path in ROOT.iterdir()} - {"autograd", "minitf", "additions"}
+        assert imported & beside == ({"examples"} if page.name == "14-one-file.md" else set()), page.name
 
 
 def anchors(page):
@@ -121,13 +121,15 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
-        if not target.startswith("https://") and not is_gone(target):
-            found = page.parent / target if target else page
-            assert found.exists(), f"{page.name} links to {target}"
-            assert not anchor or anchor in anchors(found), f"{page.name} links to #{anchor} of {found.name}"
+def test_links_lead_somewhere():
+    for page in [*PAGES, *ROOT.glob("*/*/README.md")]:
+        for target, anchor in re.findall(
+            r"\]\(([^)#\s]*)#?([^)\s]*)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))
+        ):
+            if not target.startswith("https://") and not is_gone(target):
+                found = page.parent / target if target else page
+                assert found.exists(), f"{page.name} links to {target}"
+                assert not anchor or anchor in anchors(found), f"{page.name} links to #{anchor} of {found.name}"
 
 
 def flags_of(command, *words):
@@ -158,19 +160,19 @@ def is_gone(name):
     return room == "additions" and not (ROOT / room / rest.partition("/")[0]).is_dir()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_and_their_flags_exist(page, flags):
-    text = page.read_text(encoding="utf-8")
-    shell = [code for language, code in blocks(page) if language == "sh"]
-    code = "\n".join([*shell, *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))]).replace("\\\n", " ")
-    for command, words in re.findall(r"(?:^|\| |-m )minitf ([a-z]+)([^|<>;#\n]*)", code, re.MULTILINE):
-        assert command in flags, f"minitf {command}"
-        if not flags[command]:  # its addition is not here
-            continue
-        unknown = {*re.findall(r"(?<= )--[a-z][\w.-]*", words)} - flags[command]
-        assert unknown <= {"--presett"}, (
-            f"minitf {command} has no {unknown}"
-        )  # the misspelled one of troubleshooting.md
+def test_commands_and_their_flags_exist(flags):
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        shell = [code for language, code in blocks(page) if language == "sh"]
+        code = "\n".join([*shell, *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))]).replace("\\\n", " ")
+        for command, words in re.findall(r"(?:^|\| |-m )minitf ([a-z]+)([^|<>;#\n]*)", code, re.MULTILINE):
+            assert command in flags, f"minitf {command}"
+            if not flags[command]:  # its addition is not here
+                continue
+            unknown = {*re.findall(r"(?<= )--[a-z][\w.-]*", words)} - flags[command]
+            assert unknown <= {"--presett"}, (
+                f"minitf {command} has no {unknown}"
+            )  # the misspelled one of troubleshooting.md
 
 
 @functools.cache
@@ -193,15 +195,15 @@ def names_in(path):
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_in_files_exist(page):
-    text = page.read_text(encoding="utf-8")
-    for path, name in re.findall(r"`([\w.-]+/[\w/.-]+\.py):([\w.]+)`", text):
-        assert is_gone(path) or name in names_in(path), f"{page.name} names {name} of {path}"
+def test_names_in_files_exist():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for path, name in re.findall(r"`([\w.-]+/[\w/.-]+\.py):([\w.]+)`", text):
+            assert is_gone(path) or name in names_in(path), f"{page.name} names {name} of {path}"
 
 
-@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*/*/README.md")], ids=lambda page: page.name)
-def test_files_named_exist(page):
-    rooms = "autograd|minitf|additions|tests|studies|examples|docs"
-    for name in re.findall(rf"`((?:{rooms})/[\w./-]*)`", page.read_text(encoding="utf-8")):
-        assert (ROOT / name).exists() or is_gone(name), f"{page.name} names {name}"
+def test_files_named_exist():
+    for page in [*PAGES, *ROOT.glob("*/*/README.md")]:
+        rooms = "autograd|minitf|additions|tests|studies|examples|docs"
+        for name in re.findall(rf"`((?:{rooms})/[\w./-]*)`", page.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists() or is_gone(name), f"{page.name} names {name}"

@@ -60,11 +60,11 @@ def test_the_oracle_gives_the_published_answers(counter, key, expected):
     ("seed", "step", "site"),
     [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (WORD, 12_345_678, 77), (0x452821E638D01377, 2**40 + 3, 2**33)],
 )
-@pytest.mark.parametrize("size", [1, 3, 4, 16, 17, 70])
-def test_bits_are_those_of_the_generator(seed, step, site, size):
-    found = bits(seed, step, site, (size,))
-    assert found.dtype == np.uint16
-    assert found.tolist() == expected_bits(seed, step, site, size)
+def test_bits_are_those_of_the_generator(seed, step, site):
+    for size in [1, 3, 4, 16, 17, 70]:
+        found = bits(seed, step, site, (size,))
+        assert found.dtype == np.uint16
+        assert found.tolist() == expected_bits(seed, step, site, size)
 
 
 # ---- Masks and their numbering ----

@@ -245,15 +245,15 @@ def test_the_policy_stops_what_markup_would_do(chromium, log_of, tmp_path):
             server.accept()
 
 
-@pytest.mark.parametrize("status", [RUNNING, FINISHED])
-@pytest.mark.parametrize("value", ["0.5", "nan", "inf", 1e308, None, [], True, -1])
-@pytest.mark.parametrize("name", ["epoch", "elapsed_s", "step", "skipped_updates", "bleu", "signature", "loss"])
-def test_a_log_from_elsewhere_may_hold_any_values(log_of, status, value, name):
-    record = {"step": 3, "epoch": 0, "elapsed_s": 2.0, "loss": 1.0}
-    config = replace(CONFIG, max_minutes=1.0)
-    try:
-        log = log_of(record, {**record, name: value})
-    except UserError:
-        assert name == "step"
-    else:
-        assert "<header>" in run_page(log, config, "run", status)
+def test_a_log_from_elsewhere_may_hold_any_values(log_of):
+    for status in [RUNNING, FINISHED]:
+        for value in ["0.5", "nan", "inf", 1e308, None, [], True, -1]:
+            for name in ["epoch", "elapsed_s", "step", "skipped_updates", "bleu", "signature", "loss"]:
+                record = {"step": 3, "epoch": 0, "elapsed_s": 2.0, "loss": 1.0}
+                config = replace(CONFIG, max_minutes=1.0)
+                try:
+                    log = log_of(record, {**record, name: value})
+                except UserError:
+                    assert name == "step"
+                else:
+                    assert "<header>" in run_page(log, config, "run", status)
