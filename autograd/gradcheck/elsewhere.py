@@ -256,8 +256,8 @@ class Elsewhere:
         """One more leading axis of the arrays with most axes, or of all: axis 1 may then not be the last."""
         sides = {n for k in self.arrays for n in self.given[k].shape}
         side = next(n for n in range(2, 9) if n not in sides or n == 8)
-        most = max((self.given[k].ndim for k in self.arrays), default=0)
-        for least in sorted({most, 1} - {0}, reverse=True):
+        most = max([1, *(self.given[k].ndim for k in self.arrays)])
+        for least in sorted({most, 1}, reverse=True):
             shapes = {k: (side, *self.given[k].shape) for k in self.arrays if self.given[k].ndim >= least}
             if self._try_shapes(shapes, "one more axis", lambda found: self._same_ndim(found, 1)):
                 return

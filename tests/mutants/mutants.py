@@ -142,16 +142,30 @@ def _made(module: str) -> dict[str, list[tuple[str, Mistake]]]:
     for function, mistake in mistakes(_tree(module), written_out=False):
         rule = rule_of(mistake.message)
         if function in names and mistake.place not in outside and rule in RULES:
-            if rule == WRONG_OPERAND and isinstance(mistake.place, ast.BinOp):
-                continue  # off by one
+            if rule == WRONG_OPERAND and (isinstance(mistake.place, ast.BinOp) or _is_at_a_bound(mistake)):
+                continue  # off by one, or nothing lies there
             found[names[function]].append((rule, mistake))
     return found
 
 
+def _is_at_a_bound(mistake: Mistake) -> bool:
+    """Whether a mistake is to include a bound, or leave it out, that is computed of a float: nothing is equal to it."""
+    kinds = {type(op) for each in (mistake.place, mistake.other) for op in getattr(each, "ops", ())}
+    constants = [each.value for each in ast.walk(mistake.place) if isinstance(each, ast.Constant)]
+    return kinds in ({ast.Lt, ast.LtE}, {ast.Gt, ast.GtE}) and any(isinstance(value, float) for value in constants)
+
+
 def _beside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what no test of the results sees: annotations, defaults, messages, arguments of checks that raise."""
+    """Yield what no test of the results sees: annotations, defaults, messages, arguments of checks that raise.
+
+    Also the number that `where` puts in places of which a second `where`, of the same mask, drops the result.
+    """
     if isinstance(node, ast.FunctionDef):
         yield from [node.args, *filter(None, [node.returns]), *node.decorator_list]
+        for each in node.body:
+            guard = re.match(r"(\w+) = (xp\.where\(.*), \1, \d\)$", ast.unparse(each))
+            if guard and ast.unparse(node).count(guard[2]) > 1:
+                yield each.value.args[2]  # type: ignore[attr-defined]
     elif isinstance(node, ast.AnnAssign):
         yield node.annotation
     elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert) or _is_check(node):

@@ -180,12 +180,13 @@ HESSIANS = {
     "one block": (lambda x: hessian(x) * np.where(np.arange(16).reshape(4, 4) < 8, BLOCK, 1), "a block of zeros"),
     "sign": (lambda x: -hessian(x), "the sign is wrong"),
     "twice": (lambda x: 2 * hessian(x), "2 times the right one"),
+    "one element": (lambda x: hessian(x) + np.eye(4, k=3), "most that of the output[0] by the input[3]"),
 }
 
 
 @pytest.mark.parametrize(("wrong", "cause"), HESSIANS.values(), ids=HESSIANS)
 def test_wrong_hessians(wrong, cause):
-    assert check_derivatives(loss, gradient, hessian, at=POINT)
+    assert check_derivatives(loss, lambda x: gradient(x).tolist(), hessian, at=POINT)
     text = said(check_derivatives, loss, gradient, wrong, at=POINT)
     assert text.startswith("the Hessian, compared with derivatives of the gradient, which is right: ")
     assert cause in text
@@ -211,6 +212,7 @@ def test_elementwise_functions():
     assert check_elementwise(lambda x: np.maximum(x, 0), lambda x: 1.0 * (x > 0), at=WIDE)
     assert check_elementwise(np.log, lambda x: 1 / x, lambda x: -1 / x**2, at=np.geomspace(1e-12, 1e12, 60))
     assert check_elementwise(np.sin, np.cos, at=np.array([1e8, 1e10, 1.7e9]))
+    assert check_elementwise(lambda x: x * x + 1e-11 * np.sin(1e15 * x), lambda x: 2 * x, at=np.array([0, 1e5]))
 
 
 def test_wrong_elementwise_functions():
