@@ -67,7 +67,9 @@ NORMALISATIONS = {
     "batch norm, statistics detached": (
         lambda x: normalise(x, 0), lambda g, x: g * inverse_std(x, 0), "mean and deviation along axis 0",
     ),
-    "unit length": (unit, lambda g, x: g / np.sqrt((x * x).sum(-1, keepdims=True)), "for a norm - x̂ · Σ g · x̂"),
+    "unit length": (
+        lambda x: unit(x) / 100, lambda g, x: g / 100 / np.sqrt((x * x).sum(-1, keepdims=True)), "for a norm - x̂ · Σ g",
+    ),
     "RMS norm": (rms, lambda g, x: g / np.sqrt((x * x).mean(-1, keepdims=True)), "input is scaled along axis 1"),
     "the whole array": (
         lambda x: x / np.linalg.norm(x), lambda g, x: g / np.linalg.norm(x), "is scaled along axes 0, 1",
@@ -145,6 +147,7 @@ VALUES = {
     "dropout and its scale": (lambda x: x * (W > 0) / 0.6, lambda g, x: g, "backward, and so is its factor"),
     "half of the mask": (lambda x: np.clip(x, -0.5, 0.5), lambda g, x: g * (x < 0.5), "a mask (of relu, clip"),
     "residual": (lambda x: x + np.sin(x), lambda g, x: g * np.cos(x), "the direct path is missing"),
+    "residual twice": (np.sin, lambda g, x: g * (np.cos(x) + 1), "itself is added once too often"),
     "passed on": (np.sin, lambda g, x: g, "the incoming gradient is passed on unchanged"),
     "ignored": (np.sin, lambda g, x: np.cos(x), "does not use the incoming gradient"),
     "overwritten rows": (
@@ -154,7 +157,7 @@ VALUES = {
     "reversed": (lambda x: x[::-1] * 1, lambda g, x: g, "in reverse order along axis 0"),
     "order of elements": (lambda x: x.reshape(5, 4), lambda g, x: g.reshape(x.shape, order="F"), "at other elements"),
     "one column": (
-        lambda x: np.sin(x), lambda g, x: g * np.cos(x) * np.where(np.arange(5) == 4, 1.5, 1), "some values are right",
+        np.sin, lambda g, x: g * np.cos(x) * np.where(np.arange(5) == 4, 5, 1), "are 5 times the right ones: a sum",
     ),
     "constant in a term": (
         lambda x: x**2 + 5 * x**3, lambda g, x: g * (2 * x + 5 * x**2), "x² has a wrong constant factor, 10 too small",

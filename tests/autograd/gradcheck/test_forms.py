@@ -151,6 +151,7 @@ GRADIENTS = {
     "1/n": (lambda x: gradient(x) / 7, "a mean where a sum is meant, over 7 samples"),
     "logarithm": (lambda x: gradient(x) * [1, 1, x[2], 1], "by element 2 is one by the logarithm of this element"),
     "sum": (lambda x: np.full(4, gradient(x).sum()), "each derivative is the sum of all of them"),
+    "mean": (lambda x: np.full(4, gradient(x).mean()), "each derivative is the mean of all of them"),
     "sign": (lambda x: -gradient(x), "the sign is wrong"),
     "part": (lambda x: gradient(x) * [1, 0, 0, 1], "it is 0), all others are right: elements 1, 2"),
     "two": (
