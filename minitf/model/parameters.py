@@ -59,7 +59,7 @@ class Initializer:
         return Parameter((self.rng.standard_normal((rows, width)) * width**-0.5).astype(self.dtype))
 
     def _outline(self, *shape: int) -> Parameter:
-        return Parameter(np.broadcast_to(self.dtype.type(0), shape))
+        return Parameter(np.broadcast_to(self.dtype.type(), shape))
 
     def zeros(self, size: int) -> Parameter:
         """Shapes: -> [size]"""
