@@ -39,15 +39,15 @@ for (const [text, right] of [
   console.log(`diff(${text}, x) = ${derivative}: ${found.toFixed(4)} at ${x}${same ? "" : `, differences ${expected.toFixed(4)}`}`);
   changed = changed || same !== right;
 }
-for (const [text, right] of [["log(x)/log(2)", true], ["log(x, 2)", false]]) {
+for (const [text, answer, right] of [["log(x)", Math.exp(3), true], ["log(x, 2)", 8, false]]) {
   let sum = 0;
   for (let k = 0; k < 1000; k++) sum += number(text, 1 + (k + 0.5) / 1000) / 1000;
-  const integral = Number(nerdamer(`defint(${text}, 1, 2)`).text());
+  const integral = Number(nerdamer(`defint(${text}, 1, 2)`).evaluate().text());
   console.log(`defint(${text}, 1, 2) = ${integral.toFixed(4)}, sum ${sum.toFixed(4)}`);
   changed = changed || Math.abs(integral - sum) < 1e-4 !== right;
   const root = Number(nerdamer(`solve(${text} - 3, x)`).text().replace("[", "").split(/[\],]/)[0]);
   console.log(`solve(${text} - 3, x): ${root.toFixed(4)}, where ${text} is ${number(text, root).toFixed(4)}`);
-  changed = changed || Math.abs(root - 8) < 1e-3 !== right;
+  changed = changed || Math.abs(root - answer) < 1e-3 !== right;
 }
 if (changed) {
   console.log("The behaviour has changed.");
