@@ -74,7 +74,8 @@ class CheckedFunction:
         self.rounding = float(np.finfo(precision).eps)  # of the outputs, relative to their size
         self.usual = 0.0  # Σ |outputs| at the inputs, of those that are finite
         inputs = [inputs] if hasattr(inputs, "dtype") or not hasattr(inputs, "__iter__") else list(inputs)
-        self.func, parameters = getattr(func, "with_parameters", (func, {}))  # as from_torch and from_pair give them
+        func, parameters = getattr(func, "with_parameters", (func, {}))  # as from_torch and from_pair give them
+        self.func = func
         self.parameter_names = [f"the parameter {name!r}" for name in parameters]
         self._take([*inputs, *parameters.values()])
 
