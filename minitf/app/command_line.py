@@ -153,7 +153,8 @@ class ArgumentParser(argparse.ArgumentParser):
             missing = [each for each in self._actions if each.nargs != "*" and each.metavar in names.split(", ")]
             what = " and ".join(f"{each.metavar} ({each.help})" for each in missing) or names
             raise UserError(f"required: {what}; {self.prog} --help describes all arguments")
-        raise UserError(shortened(message.removeprefix("argument "), most=1000))
+        two = "2 arguments: SOURCE TARGET, which minitf split makes of one text with tabs"
+        raise UserError(shortened(message.removeprefix("argument ").replace("2 arguments", two), most=1000))
 
 
 def build_parser(config_class: type, usage: str, about: str, prog: str, defaults: Any) -> ArgumentParser:
@@ -184,8 +185,7 @@ def _argument(flag: Flag) -> tuple[list[str], dict[str, Any]]:
     if kind is bool:
         return [flag.name], {"dest": flag.dest, "action": argparse.BooleanOptionalAction}
     if get_origin(kind) is tuple:
-        metavar: Any = ("SOURCE", "TARGET")
-        return [flag.name], {"dest": flag.dest, "type": converter(Path), "nargs": 2, "metavar": metavar}
+        return [flag.name], {"dest": flag.dest, "type": converter(Path), "nargs": 2, "metavar": ("SOURCE", "TARGET")}
     if get_origin(kind) is Literal or name == "preset":
         metavar = "{" + ",".join(get_args(kind) or (*PRESETS, "...")) + "}"
     else:

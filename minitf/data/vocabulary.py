@@ -67,8 +67,7 @@ class Vocabulary:
     @classmethod
     def load(cls, path: PathLike) -> "Vocabulary":
         """Load a model file.  Raises: UserError when it is missing or cannot be used"""
-        model = read_small_file(Path(path), MAX_MODEL_BYTES)
-        return cls(model, str(path))
+        return cls(read_small_file(Path(path), MAX_MODEL_BYTES), str(path))
 
     @classmethod
     def train(
@@ -126,6 +125,8 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
+        if isinstance(lines, str):
+            raise TypeError("encode takes a list of lines, found one str; write encode([line])[0]")
         rows = [words_of(line) for line in lines]
         if self._words is None:
             return self._processor.encode([" ".join(row) for row in rows])
@@ -161,10 +162,7 @@ def load_vocabulary(path: PathLike) -> AnyVocabulary:
     """
     content = read_small_file(Path(path), MAX_MODEL_BYTES)
     if content[:1] == b"{":  # which no sentencepiece model begins with
-        vocabulary: AnyVocabulary = load("minitf.formats", "foreign", str(path), "additions.interchange").vocabulary_of(
-            content, str(path)
-        )
-        return vocabulary
+        return load("minitf.formats", "foreign", str(path), "additions.interchange").vocabulary_of(content, str(path))
     return Vocabulary(content, str(path))
 
 

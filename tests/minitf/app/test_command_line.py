@@ -91,6 +91,7 @@ def test_checks_see_all_flags_together():
         (["--zzzzzz"], r"unknown flag --zzzzzz; --help lists all flags$"),
         (["stray"], r"unexpected argument 'stray'; --help lists all"),
         (["--max-steps"], r"--max-steps: expected one argument"),
+        (["--train", "a-b.tsv"], r"--train: expected 2 arguments: SOURCE TARGET, which minitf split makes"),
         (["--train", "a", ""], r"--train: '' is not a path"),
         (["--max-steps", "many"], r"--max-steps: 'many' is not a whole number"),
         (["--threads", "all"], r"--threads: 'all' is not a whole number, or none"),

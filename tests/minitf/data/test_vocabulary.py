@@ -99,10 +99,10 @@ def test_what_cannot_be_spelled_is_seen_not_dropped(vocabulary):
 
 def test_empty_lines_have_no_ids(vocabulary):
     assert vocabulary.encode(["", " \t\u00a0\u2028", "x"])[:2] == [[], []]
-    assert vocabulary.encode([]) == []
-    assert vocabulary.decode([]) == []
+    assert vocabulary.encode([]) == vocabulary.decode([]) == vocabulary.pieces([]) == []
     assert vocabulary.decode([[], []]) == ["", ""]
-    assert vocabulary.pieces([]) == []
+    with pytest.raises(TypeError, match="found one str"):
+        vocabulary.encode("a line")
 
 
 @pytest.mark.parametrize("wrong", [-1, 330, 10**12])
