@@ -42,6 +42,7 @@ _SYMMETRIC = {
     "equal",
     "array_equal",
     "swapaxes",
+    "result_type",
 }
 Change = tuple[str, ast.AST]  # what the mistake is, and what stands there by it
 

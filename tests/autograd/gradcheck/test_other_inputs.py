@@ -134,6 +134,35 @@ def test_permutations_stay_permutations_and_equal_places_are_left_alone():
     assert gradcheck(from_vjp(scatter, lambda g, x, i: (g[i], None)), [X, np.array([3, 1])])
 
 
+def test_increasing_integers_stay_so():
+    """Of offsets and of the numbers of segments, a step of 1 and equal neighbours are as good as others."""
+
+    def begins(ids):
+        _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+        return 1 + first[which]
+
+    def scaled(x, ids):
+        return x.reshape(6) * (1 + np.searchsorted(ids, ids))
+
+    vjp = from_vjp(scaled, lambda g, x, ids: (g * begins(ids), None))
+    assert gradcheck(vjp, [X.reshape(-1), np.array([0, 0, 1, 1, 2, 4])])
+    sums = from_vjp(np.add.reduceat, lambda g, x, i: (np.repeat(g, np.diff([*i, len(x)])), None))
+    assert gradcheck(sums, [X.reshape(-1), np.array([0, 1, 3])])
+
+
+def test_inputs_far_from_each_other():
+    def softmax(x, shift):
+        e = np.exp(x - shift(x, -1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    @np.errstate(all="ignore")
+    def vjp(g, x):
+        y = softmax(x, np.mean)
+        return y * (g - (g * y).sum(-1, keepdims=True))
+
+    assert "1000 added or subtracted at random" in message(from_vjp(lambda x: softmax(x, np.max), vjp), X)
+
+
 def test_shapes_false_omits_them():
     for case in WRONG:
         if case.kind in ("size 1", "0-d", "empty", "indices", "f(x, x)", "large"):
