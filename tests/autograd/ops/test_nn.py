@@ -6,21 +6,10 @@ import pytest
 import autograd as ag
 from autograd import Tensor, random
 from autograd.fast import ops
-from tests.helpers.random_bits import keep_mask
 
 
 def normal(shape, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
-def with_masks(function, state=(7, 3, 0)):
-    """`function` with the same masks at every call."""
-
-    def repeated(*tensors):
-        random.set_state(state)
-        return function(*tensors)
-
-    return repeated
 
 
 # ---- Embedding ----
@@ -60,18 +49,6 @@ def test_indices_that_are_no_integers_are_refused(indices):
 
 
 # ---- Dropout ----
-
-
-@pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 0), (2, 3, 4)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dropout(shape, dtype):
-    x = normal(shape, dtype=dtype)
-    y = with_masks(lambda x: ag.dropout(x, 0.3))(Tensor(x))
-    random.set_state((7, 3, 0))
-    keep, scale = keep_mask(shape, 0.3)
-    np.testing.assert_allclose(y.data, np.where(keep, x * scale, 0), rtol=1e-6)
-    assert y.dtype == dtype
-    assert (y.data[~keep] == 0).all()
 
 
 def test_without_dropout_x_itself_comes_back():
