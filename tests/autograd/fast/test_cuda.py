@@ -149,7 +149,7 @@ def test_dropout(backend: Any, dtype: Any, shape: tuple[int, ...]) -> None:
     assert_close(*both("dropout", backend, (x,), masks(shape)), tolerance_of(dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@parametrize_some("dtype", DTYPES)
 def test_many_rows_add_up_in_blocks(backend: Any, order: None, dtype: Any) -> None:
     """More rows than warps, so that a warp adds several up, and several partial sums a column."""
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ import pytest
 
 from autograd.fast import cpu_kernels, numpy_training, set_kernels, set_threads
 from autograd.fast.table import TABLE
+from tests.helpers.marks import parametrize_some
 
 
 @pytest.fixture(params=["numpy", "numba"])
@@ -70,7 +71,7 @@ def test_products_to_the_bit_however_the_threads_divide_them(dtype, alike, monke
                 np.testing.assert_array_equal(one, first)
 
 
-@pytest.mark.parametrize("threads", [None, 2])
+@parametrize_some("threads", [2, None])
 @pytest.mark.parametrize("shape", [(1, 3, 4), (7, 90, 6), (11, 300, 3003), (23, 700, 1100), (4, 2048, 512)], ids=str)
 def test_products_of_few_rows(shape, threads, kernels):
     """With weights as a model has them, and contiguous."""
