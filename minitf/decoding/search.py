@@ -10,24 +10,22 @@ Source: section 6.1 (beam 4, α = 0.6, output limited to the input length + 50);
 Wu et al. 2016, arXiv:1609.08144, without its coverage term.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autograd import Tensor, no_grad
-from autograd.backend import Backend, backend_of
+from autograd.backend import backend_of
 from minitf.config.model import BOS, EOS, PAD, UNK
 from minitf.config.options import check_fields, hidden
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
-from minitf.model.cache import Cache
-from minitf.model.transformer import Transformer, padding_mask
+from minitf.model.transformer import Transformer
 
 __all__ = [
-    "NEVER", "BeamSearchConfig", "Hypothesis", "Model", "TransformerDecoder", "beam_search", "decoder_of",
+    "NEVER", "BeamSearchConfig", "Hypothesis", "Model", "beam_search", "decoder_of",
     "finder_of", "hypothesis_of", "length_penalty", "log_probabilities_of", "max_lengths",
 ]  # fmt: skip
 
@@ -369,70 +367,3 @@ def _require_numbers(log_total: Array, logits: Array, position: int) -> None:
     if not (finite := np.isfinite(log_total)).all():
         largest = backend_of([logits]).to_host(logits[np.flatnonzero(~finite)[0]]).max()
         raise diverged(f"logits of {float(largest)}", position)
-
-
-# ---- The model, position by position -----------------------------------------------------------------------------
-
-
-@dataclass
-class DecodingState:
-    """The source and the keys and values of all layers for each row."""
-
-    backend: Backend
-    memory: Tensor
-    memory_mask: Array
-    caches: Sequence[Cache]
-
-    def reorder(self, rows: np.ndarray) -> None:
-        """Make row i what row rows[i] was."""
-        rows = self.backend.asarray(rows)
-        with no_grad():
-            self.memory, self.memory_mask = self.memory[rows], self.memory_mask[rows]
-            for cache in self.caches:
-                cache.reorder(rows)
-
-
-class TransformerDecoder:
-    """A Transformer that search asks for one position after the other; dropout is off."""
-
-    def __init__(self, model: Transformer):
-        self.model = model
-        self.source_eos = model.config.source_eos  # whether sources end with EOS
-        self.masked_tokens = {*model.config.masked_tokens}  # which the model never produces
-
-    @property
-    def backend(self) -> Backend:
-        """The backend of the model's device."""
-        return self.model.backend
-
-    def start_decoding(self, source: Array) -> DecodingState:
-        """Encode `source`, and project the keys and values of it once for all steps.
-
-        Shapes: source int [B, S], padded with PAD -> a state of B rows
-        """
-        source = self.backend.asarray(source)
-        with _inference(self.model):
-            memory = self.model.encode(source)
-            caches = [layer.new_cache(memory) for layer in self.model.decoder.layers]
-        return DecodingState(self.backend, memory, padding_mask(source), caches)
-
-    def decode_step(self, tokens: Array, state: DecodingState) -> Array:
-        """Logits of the token that follows `tokens`, the newest of each row.  Shapes: tokens int [R] -> [R, V]"""
-        with _inference(self.model):
-            newest = state.backend.asarray(tokens)[:, None]  # [R, 1]
-            hidden = self.model.decode(newest, state.memory, state.memory_mask, state.caches)  # [R, 1, D]
-            return self.model.logits(hidden).data[:, 0]
-
-
-@contextmanager
-def _inference(model: Transformer) -> Iterator[None]:
-    """Context manager: nothing is recorded, and dropout is off."""
-    was_training = model.training
-    if was_training:
-        model.eval()
-    try:
-        with no_grad():
-            yield
-    finally:
-        if was_training:
-            model.train()

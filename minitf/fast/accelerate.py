@@ -20,10 +20,10 @@ from autograd.fast.recomputed import LowPrecision
 from minitf.config.model import PAD
 from minitf.fast.array_layers import recast, with_classes
 from minitf.fast.inference import InferenceTransformer
-from minitf.model.cache import Cache
 from minitf.model.layers import Embedding, FeedForward, Linear, Module
 from minitf.model.parameters import Parameter
 from minitf.model.transformer import (
+    Cache,
     Decoder,
     DecoderLayer,
     MultiHeadAttention,

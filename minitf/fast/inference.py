@@ -1,6 +1,6 @@
 """The Transformer without gradients: the encoder at once, the decoder position by position, on plain arrays.
 
-`TransformerDecoder` (minitf/decoding/search.py) defines what is computed, and the layers are the model's, on arrays
+`TransformerDecoder` (minitf/decoding/decoder.py) defines what is computed, and the layers are the model's, on arrays
 (array_layers.py), since a call of NumPy on a few hypotheses may cost as much as the arithmetic in it.  The beams of a
 sentence are the queries of one attention, side by side, and keys and values of the past are not copied when beams are
 reordered (`DecodingState`).
@@ -20,7 +20,7 @@ from autograd.fast.int8 import Int8Weights
 from autograd.fast.table import Kernels
 from autograd.fast.threads import blocks_of, run
 from autograd.safety import changed, now
-from minitf.decoding.search import TransformerDecoder
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.fast.array_layers import ArrayTransformer, Product, matrices, on_arrays
 from minitf.model.transformer import Transformer, padding_mask
 
@@ -42,7 +42,7 @@ IN_CACHE = 4_000_000
 last batches are divided, for all threads to end at about the same time."""
 
 
-class InferenceTransformer(TransformerDecoder):
+class InferenceTransformer:
     """A Transformer in evaluation mode for search, on the model's device and in its precision.
 
     `start_decoding` takes over weights that have changed since it was last called: by an optimizer's step,
@@ -57,8 +57,8 @@ class InferenceTransformer(TransformerDecoder):
 
     def __init__(self, model: Transformer, *, packed: str | None = None):
         """Raises: ValueError for `packed` with a model that is not on the CPU in float32"""
-        super().__init__(model)
-        self.config, self.packed = model.config, packed
+        self.model, self.config, self.packed = model, model.config, packed
+        self.source_eos, self.masked_tokens = model.config.source_eos, {*model.config.masked_tokens}
         self._parameters = model.parameters()
         self._load()
 
@@ -119,7 +119,7 @@ class InferenceTransformer(TransformerDecoder):
         """
         self.load_changes()
         if self.parts is None:
-            return super().start_decoding(source)
+            return TransformerDecoder(self.model).start_decoding(source)
         source = self.kernels.asarray(source)
         mask = padding_mask(source)  # [B, 1, 1, S]
         mask = None if bool(mask.all()) else mask
@@ -133,7 +133,7 @@ class InferenceTransformer(TransformerDecoder):
         Shapes: tokens int [R] -> [R, V]
         """
         if self.parts is None:
-            return super().decode_step(tokens, state)
+            return TransformerDecoder(self.model).decode_step(tokens, state)
         if len(tokens) != state.rows:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
         x = self.parts.embed_target(self.kernels.asarray(tokens)[:, None], state.length)  # [R, 1, D]
@@ -318,7 +318,7 @@ class DecodingState:
 
 
 class LayerCache:
-    """The cache of one layer of the decoder; see `Cache` of minitf/model/cache.py."""
+    """The cache of one layer of the decoder; see `Cache` of minitf/decoding/decoder.py."""
 
     def __init__(self, state: DecodingState, layer: int):
         self.state, self.layer = state, layer

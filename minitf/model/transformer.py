@@ -14,7 +14,6 @@ from autograd.backend import Backend, backend_of
 from minitf.config import TransformerConfig
 from minitf.config.model import PAD
 from minitf.errors import UserError
-from minitf.model.cache import Cache
 from minitf.model.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear, Module
 from minitf.model.parameters import PROCESS, Initializer, Parameter
 
@@ -24,6 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 Array = Any
+Cache = Any  # keys and values of a layer: `Cache` of decoding/decoder.py, or of minitf/fast/inference.py
 Reduction = Literal["mean", "sum", "none"]
 
 
@@ -195,11 +195,8 @@ class DecoderLayer(Module):
         """Shapes: x [B, T, D], memory [B, S, D], memory_mask bool [B, 1, 1, S] -> [B, T, D]"""
         if cache is None:
             return self.cross_attention(x, memory, memory, memory_mask)
-        return self.cross_attention.over(x, *cache.source, memory_mask)
-
-    def new_cache(self, memory: Tensor) -> Cache:
-        """A cache with keys and values of the source, and no target position."""
-        return Cache(self.cross_attention.keys_and_values(memory, memory))
+        k, v = cache.source
+        return self.cross_attention.over(x, k, v, memory_mask)
 
 
 class Encoder(Module):

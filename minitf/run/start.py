@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -16,8 +15,8 @@ from minitf.config.model import EOS
 from minitf.config.run_config import parse_devices
 from minitf.corpora.built_in import SAMPLE_PAIRS, built_in_corpus, write_corpus
 from minitf.data.batches import Batches
-from minitf.data.prepared import OtherVocabularyError, PreparedCorpus, is_prepared, prepare
-from minitf.data.text import read_lines, read_pairs
+from minitf.data.prepared import OtherVocabularyError, PreparedCorpus, prepare
+from minitf.data.text import read_lines
 from minitf.data.vocabulary import AnyVocabulary, Vocabulary, load_vocabulary, sized
 from minitf.decoding.lines import LineTranslator, Plan, search_of
 from minitf.errors import UserError
@@ -26,10 +25,11 @@ from minitf.fast.accelerate import accelerate, accelerate_adam
 from minitf.fast.step_graphs import step_graphs
 from minitf.model.transformer import Transformer
 from minitf.run.fine_tuning import freeze, load_into
+from minitf.run.own_texts import check_texts, find_texts, keep_held_out
 from minitf.storage.checkpoints import Checkpoints, average
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.environment import available_bytes, load
-from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
+from minitf.system.environment import available_bytes
+from minitf.system.files import atomic_write, os_errors_explained, remove_leftovers
 from minitf.system.process import Say, set_up_device, shell_command
 from minitf.training.optim import Adam, compute_gradients
 from minitf.training.resuming import restore
@@ -57,7 +57,7 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
                     freeze(Transformer(outline, seed=None), config.freeze)
                 if config.init is not None and (own is None or not Checkpoints(own.checkpoints_path).steps()):
                     initial = load_learned(config.init, warn=lambda message: say(f"warning: {message}"))
-            texts = find_texts(config, own, say)
+            texts = None if config.data is None and config.train is None else find_texts(config, own, say)
             if process.is_main_process:
                 if texts is not None:
                     check_texts(texts, say)  # before the directory of the run exists
@@ -167,48 +167,6 @@ def training_bytes(config: RunConfig) -> int:
 # validation and the test text: a run that is resumed needs no file but its own.
 
 
-def find_texts(config: RunConfig, resumed: RunDirectory | None, say: Say) -> Texts | None:
-    """Return the texts of a run: its own copies, once it has token ids, or those that the configuration names.
-
-    None for the built-in corpus.
-    Raises: UserError if a corpus cannot be downloaded, or its files are not those expected.
-    """
-    if config.data is None and config.train is None:
-        return None
-    if resumed is not None and is_prepared(resumed.data_path / "train") and resumed.vocabulary_path.exists():
-        return Texts(None, kept_copy(resumed, "valid") or config.valid, kept_copy(resumed, "test") or config.test)
-    if config.data is None:
-        return Texts(config.train, config.valid, config.test)
-    corpora = load("minitf.corpora", "public", f"--data {config.data}", "additions.corpora")
-    return Texts(**corpora.find(config.data, config.data_dir, say))
-
-
-def check_texts(texts: Texts, say: Say) -> None:
-    """Read every text once, so that errors in any of them are reported before anything is written.
-
-    Warn of held-out sources that are also in the training text, but for white space, on which scores say nothing.
-    Raises: UserError for a text that is missing, empty, not UTF-8, or not aligned with its other side.
-    """
-    for path in itertools.chain(*filter(None, (texts.train, texts.valid, texts.test))):
-        require_regular(path)  # before a byte of a pipe is taken
-    held_out = {
-        name: {" ".join(source.split()) for source, _ in read_pairs(*pair)} - {""}
-        for name, pair in (("valid", texts.valid), ("test", texts.test))
-        if pair is not None
-    }
-    if texts.train is None:
-        return
-    shared: dict[str, set[str]] = {name: set() for name in held_out}
-    for source, _ in read_pairs(*texts.train):
-        for name, sources in held_out.items():
-            if (key := " ".join(source.split())) in sources:
-                shared[name].add(key)
-    for name, found in shared.items():
-        if found:
-            share = f"{len(found):,} of {len(held_out[name]):,} source sentences of --{name}"
-            say(f"warning: {share} also occur in the training text; minitf split splits a corpus without overlap")
-
-
 def prepare_data(
     config: RunConfig, texts: Texts | None, directory: RunDirectory, say: Say, kept: AnyVocabulary | None = None
 ) -> TrainingData:
@@ -244,34 +202,6 @@ def make_texts(directory: RunDirectory) -> Texts:
                 remove_leftovers(folder)
         write_corpus(folder, built_in_corpus())
     return Texts(**pairs)
-
-
-def keep_held_out(texts: Texts, directory: RunDirectory) -> Texts:
-    """Copy the validation and the test text into the run's directory, unless it holds them; return the run's texts.
-
-    Scores are those of the copies: a text that is changed while the run trains changes none of them.
-    """
-    folder = directory.data_path / "texts"
-    for split, pair in (("valid", texts.valid), ("test", texts.test)):
-        if pair is None or kept_copy(directory, split) is not None:
-            continue
-        with os_errors_explained(f"make the folder {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(folder)
-        for path, side in zip(pair, ("source", "target"), strict=True):
-            name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
-            with os_errors_explained(f"read {path}"), open_regular(path) as text, atomic_write(folder / name) as copy:
-                shutil.copyfileobj(text, copy)
-    valid, test = (kept_copy(directory, split) for split in ("valid", "test"))
-    return replace(texts, valid=valid or texts.valid, test=test or texts.test)
-
-
-def kept_copy(directory: RunDirectory, split: str) -> PathPair | None:
-    """Return the paths of the run's copies of a held-out text; None if it has none, or that of one side alone."""
-    folder = directory.data_path / "texts"
-    forms = ([folder / f"{split}.{side}{ending}" for ending in ("", ".gz")] for side in ("source", "target"))
-    source, target = (next(filter(Path.exists, paths), None) for paths in forms)
-    return (source, target) if source and target else None
 
 
 def load_or_train_vocabulary(

@@ -23,6 +23,7 @@ from minitf.config.model import EOS
 from minitf.config.run_config import check_precision
 from minitf.data.text import PathLike
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.greedy import score_targets
 from minitf.decoding.lines import (
     Ids,
@@ -34,7 +35,7 @@ from minitf.decoding.lines import (
     refuse_single_string,
     search_of,
 )
-from minitf.decoding.search import BeamSearchConfig, IncrementalDecoder, Model, TransformerDecoder, hypothesis_of
+from minitf.decoding.search import BeamSearchConfig, IncrementalDecoder, Model, hypothesis_of
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
 from minitf.fast.inference import InferenceTransformer

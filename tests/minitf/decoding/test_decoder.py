@@ -6,7 +6,7 @@ import pytest
 from autograd import Tensor
 from minitf.config import OptimizerConfig
 from minitf.config.model import BOS, PAD
-from minitf.decoding.search import TransformerDecoder
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
 from minitf.training.optim import Adam

@@ -10,8 +10,9 @@ pytest.importorskip("numba", reason="needs Numba")
 from autograd.fast import set_kernels
 from autograd.fast.threads import _Process
 from minitf.config.model import EOS
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.lines import run_batches
-from minitf.decoding.search import BeamSearchConfig, TransformerDecoder, beam_search
+from minitf.decoding.search import BeamSearchConfig, beam_search
 from minitf.errors import UserError
 from minitf.fast import inference as fast_decoder
 from minitf.fast import search_weights

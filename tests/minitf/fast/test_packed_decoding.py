@@ -7,7 +7,7 @@ from additions.interchange.packing import pack_run
 from autograd import Tensor
 from autograd.fast.int8 import Int8Weights, linear_int8
 from minitf.app.translate import TranslateConfig
-from minitf.decoding.search import TransformerDecoder
+from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.fast.inference import InferenceTransformer
 from minitf.model.layers import Embedding, Linear
