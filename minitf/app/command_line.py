@@ -12,7 +12,7 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin
@@ -73,40 +73,6 @@ def given_values(parser: ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     """Return the values on the command line, and only those, by the name of their field."""
     given = vars(parser.parse_args(argv))
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-
-
-def set_values(words: Sequence[str]) -> dict[str, Any]:
-    """Convert the words after `--set`: model.d_k=16 -> {"model.d_k": 16}.
-
-    Raises: UserError for a field that does not exist or has a flag, and for an invalid value
-    """
-    valid = {flag.dest: flag.field.type for flag in flags_of(RunConfig, hidden=True)}
-    found = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        if name not in valid:
-            raise UserError(f"--set {shortened(word)} names no field, or one with a flag{nearest(name, valid)}")
-        try:
-            found[name] = converter(valid[name])(value)
-        except argparse.ArgumentTypeError as error:
-            raise UserError(f"--set {name}: {error}") from None
-    return found
-
-
-def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
-    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole."""
-    own = {name: value for name, value in given.items() if "." not in name}
-    for section in SECTIONS:
-        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(f"{section}.")}
-        own[section] = replace(getattr(config, section), **inner)
-    return replace(config, **own)
-
-
-def absolute(value: Any) -> Any:
-    """Make paths absolute, so that a run resumed from another working directory still finds them."""
-    if isinstance(value, tuple):
-        return tuple(map(absolute, value))
-    return value.absolute() if isinstance(value, Path) else value
 
 
 # ---- Building ----

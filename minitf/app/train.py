@@ -6,6 +6,7 @@ Imports are deferred in functions: `--help` and invalid flags need no NumPy, one
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -16,13 +17,13 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitf.app.command_line import absolute, build_parser, changed, converter, flags_of, given_values, set_values
+from minitf.app.command_line import SECTIONS, build_parser, converter, flags_of, given_values
 from minitf.config import DEFAULT_PRESET, PRESETS, RunConfig
 from minitf.config.options import shown
 from minitf.config.presets import NAMED
 from minitf.config.removed import REMOVED_PRESETS
 from minitf.config.run_config import parse_devices
-from minitf.errors import UserError, nearest
+from minitf.errors import UserError, nearest, shortened
 from minitf.storage.run_directory import CONFIG_NAME, load_config
 from minitf.system.environment import is_single_process, load_or_none, rank_zero_output
 from minitf.system.process import StopRequest, say, say_warnings, shell_command, silent
@@ -145,6 +146,40 @@ def read_train_args(argv: Sequence[str]) -> TrainArguments:
         given = with_values_of_model(given)
     config = changed(_preset(given.pop("preset", DEFAULT_PRESET)), given)
     return TrainArguments(config, None, quiet)
+
+
+def set_values(words: Sequence[str]) -> dict[str, Any]:
+    """Convert the words after `--set`: model.d_k=16 -> {"model.d_k": 16}.
+
+    Raises: UserError for a field that does not exist or has a flag, and for an invalid value
+    """
+    valid = {flag.dest: flag.field.type for flag in flags_of(RunConfig, hidden=True)}
+    found = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in valid:
+            raise UserError(f"--set {shortened(word)} names no field, or one with a flag{nearest(name, valid)}")
+        try:
+            found[name] = converter(valid[name])(value)
+        except argparse.ArgumentTypeError as error:
+            raise UserError(f"--set {name}: {error}") from None
+    return found
+
+
+def changed(config: RunConfig, given: dict[str, Any]) -> RunConfig:
+    """Replace values of a configuration, given by the names of their flags; checks apply to the result as a whole."""
+    own = {name: value for name, value in given.items() if "." not in name}
+    for section in SECTIONS:
+        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(f"{section}.")}
+        own[section] = replace(getattr(config, section), **inner)
+    return replace(config, **own)
+
+
+def absolute(value: Any) -> Any:
+    """Make paths absolute, so that a run resumed from another working directory still finds them."""
+    if isinstance(value, tuple):
+        return tuple(map(absolute, value))
+    return value.absolute() if isinstance(value, Path) else value
 
 
 def _preset(name: str) -> RunConfig:
