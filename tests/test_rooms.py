@@ -48,21 +48,10 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
 def is_module(name: str) -> bool:
     path = ROOT / name.replace(".", "/")
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
-def imports_in(tree: ast.AST) -> Iterator[str]:
-    """All modules imported anywhere in the tree, in functions and for type checkers too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: a relative import"
-            for alias in node.names:  # `from additions.pages import chart` imports a module, too
-                name = f"{node.module}.{alias.name}"
-                yield name if is_module(name) else str(node.module)
 
 
 @functools.cache
@@ -71,10 +60,25 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @functools.cache
+def imports_in(path: Path) -> set[str]:
+    """All modules imported anywhere in the file, in functions and for type checkers too."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}, line {node.lineno}: a relative import"
+            for alias in node.names:  # `from additions.pages import chart` imports a module, too
+                name = f"{node.module}.{alias.name}"
+                found.add(name if is_module(name) else str(node.module))
+    return found
+
+
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     """The modules that a file imports of its own package."""
     module = module_of(path)
-    found = {name for name in imports_in(tree_of(path)) if is_module(name)}
+    found = {name for name in imports_in(path) if is_module(name)}
     package = module.split(".")[0]
     return {name for name in found - {module} if name.split(".")[0] == package}
 
@@ -113,7 +117,7 @@ def test_no_two_files_of_the_house_have_one_name():
 
 def test_engine_knows_nothing_of_transformers():
     for path in (ROOT / "autograd").rglob("*.py"):
-        assert not any(name.startswith("minitf") for name in imports_in(tree_of(path))), path
+        assert not any(name.startswith("minitf") for name in imports_in(path)), path
 
 
 def test_no_file_imports_itself_in_a_circle():
@@ -132,7 +136,7 @@ def is_of_house(module: str) -> bool:
 
 def test_the_house_imports_nothing_that_is_added():
     for path in [*FILES, ROOT / "train.py", ROOT / "translate.py"]:
-        imported = {name.split(".")[0] for name in imports_in(tree_of(path))}
+        imported = {name.split(".")[0] for name in imports_in(path)}
         assert not imported & {"additions", "studies", "tests", "examples"}, path
 
 
@@ -166,7 +170,7 @@ def test_additions_take_only_what_the_house_offers(addition):
             offered = getattr(import_module(module), "__all__", ())
             if name.startswith("_") or not (name in offered or module.startswith(TEXT)):
                 wrong.append(f"{path.relative_to(ROOT)} takes {name} from {module}")
-        for name in imports_in(tree_of(path)):
+        for name in imports_in(path):
             package, _, rest = name.partition(".")
             if package in ("studies", "tests") or (
                 package == "additions" and rest.split(".")[0] not in {addition, *NEIGHBOURS.get(addition, ())}
