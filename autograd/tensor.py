@@ -247,6 +247,8 @@ class ArraySpec(NamedTuple):
         return math.prod(self.shape)
 
 
+for _name in ("len", "getitem", "eq", "ne", "lt", "le", "gt", "ge", "add", "mul", "rmul", "neg", "pow"):
+    setattr(ArraySpec, f"__{_name}__", ArraySpec.__array__)  # what a tuple has, or an array
 make_spec = partial(tuple.__new__, ArraySpec)  # of (shape, dtype), in a third of the time of `ArraySpec(shape, dtype)`
 
 

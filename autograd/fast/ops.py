@@ -317,7 +317,7 @@ class DropoutAddLayerNorm(FastOp, fused.DropoutAddLayerNorm):
 
     def recompute(self, keep, bias, normalised, inverse_std, weight):
         """The output of what is saved."""
-        return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0][0])
+        return self.kernels.scale_and_shift(normalised, weight, bias).reshape(self.output_specs[0].shape)
 
     def backward(self, g_y):
         keep, _, normalised, inverse_std, weight = self.saved
@@ -367,7 +367,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
         if self.freed or self.places[i] is not None:
             return None
         if self.g_y is None:
-            self.g_y = self.xp.empty((math.prod(self.leading), sum(self.widths)), self.output_specs[0][1])
+            self.g_y = self.xp.empty((math.prod(self.leading), sum(self.widths)), self.output_specs[0].dtype)
         self.places[i] = self._heads(self.g_y, i)
         return self.places[i]
 

@@ -161,8 +161,7 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     Shapes: x [..., M, N] -> [..., K]
     """
     (x,) = tensors(x=x)
-    positions = np.diagonal(np.arange(x.size).reshape(x.shape), offset, axis1, axis2)
-    return take(x, positions)
+    return take(x, np.diagonal(np.arange(x.size).reshape(x.shape), offset, axis1, axis2))
 
 
 def _places(x: Tensor) -> Any:
