@@ -224,16 +224,6 @@ def test_wide_rows_are_normalised_by_kernels(backend: Any, order: None, dtype: A
     assert backend.launched[0].startswith("layer_norm_backward<")
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize(("rows", "inner", "width"), [(1, 1, 1), (5, 3, 16), (7, 20, 37)])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_bias_and_relu_after_a_product(backend: Any, dtype: Any, rows: int, inner: int, width: int, relu: bool) -> None:
-    rng = np.random.default_rng(0)
-    args = [normal(rng, *shape, dtype=dtype) for shape in ((rows, inner), (width, inner), (width,))]
-    ours = backend.linear(*[backend.asarray(a) for a in args], relu=relu)
-    assert_close(ours, NUMPY.linear(*args, relu=relu), 10 * tolerance_of(dtype))
-
-
 # ---- Embedding ---------------------------------------------------------------------------------------------------
 
 
