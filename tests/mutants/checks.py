@@ -42,7 +42,8 @@ Check = partial[str | None]  # returns what it says of the mistake, None if noth
 
 def checks_for(mutant: Mutant) -> Iterator[Check]:
     """Yield every check of a mutant, the nearest first."""
-    name, names = mutant.function.partition(".")[0], names_of(mutant)
+    name, called = mutant.function.partition(".")[0], {*mutant.function.split(".")} - {"forward", "backward"}
+    names = re.compile(rf"\b({'|'.join(sorted(called))})\b")  # by which a test calls the function
     own, *others = files_of_tests(mutant.module)
     package = ROOT / "tests" / mutant.module.partition(".")[0]
     naming = [str(file.relative_to(ROOT)) for file in sorted(package.rglob("test_*.py")) if _fits(names, file)]
@@ -54,12 +55,6 @@ def checks_for(mutant: Mutant) -> Iterator[Check]:
     yield from (partial(run_tests, file, names) for file in naming if file not in (own, *others))
     yield from _op_checks(op for op, kind in Op.registry.items() if kind.__module__ == mutant.module)
     yield from (partial(run_tests, file) for file in others if file not in naming)
-
-
-def names_of(mutant: Mutant) -> re.Pattern[str]:
-    """A pattern of the names by which a test calls the function with the mistake."""
-    names = {*mutant.function.split(".")} - {"forward", "backward"}
-    return re.compile(rf"\b({'|'.join(sorted(map(re.escape, names)))})\b")
 
 
 def _op_checks(names: Iterable[str]) -> Iterator[Check]:

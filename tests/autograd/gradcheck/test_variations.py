@@ -80,16 +80,16 @@ def test_wrong_only_when_another_input_is_frozen(slip, frozen, how):
         gradcheck(lambda x, w: apply(Product, x, w, slip=slip), [X, W], **how)
 
 
-def test_wrong_only_when_all_others_are_frozen():
+@pytest.mark.parametrize(("left", "frozen"), [(1, "input 1 and input 2"), (2, "when input 0")])
+def test_wrong_only_when_some_of_three_are_frozen(left, frozen):
     class Sum(Op):
         def forward(self, *xs):
             return sum(xs)
 
         def backward(self, g):
-            alone = sum(self.needs_gradient) == 1
-            return tuple([g * (2 if alone else 1)] * 3)
+            return tuple([g * (2 if sum(self.needs_gradient) == left else 1)] * 3)
 
-    assert "input 1 and input 2 requires no gradient" in message(lambda *xs: apply(Sum, *xs), [X, W, X + W])
+    assert f"{frozen} requires no gradient" in message(lambda *xs: apply(Sum, *xs), [X, W, X + W])
 
 
 def test_frozen_inputs_require_a_gradient_again():
@@ -97,6 +97,11 @@ def test_frozen_inputs_require_a_gradient_again():
     assert gradcheck(ag.multiply, inputs)
     message(lambda x, w: apply(Product, x, w, slip=lambda n, a, b: (a if all(n[:2]) else -a, b)), inputs)
     assert all(x.requires_grad for x in inputs)
+
+
+def test_directions_leave_infinite_elements_alone():
+    finite = op(lambda x: np.where(np.isinf(x), 0, x), lambda self, g: g)
+    assert gradcheck(finite, np.array([1.0, -np.inf, 2.0]), fast=True)
 
 
 # ---- Layouts ----
