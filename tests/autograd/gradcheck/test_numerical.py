@@ -86,6 +86,13 @@ def test_kinks_are_found_though_complex_steps_see_none(how):
     assert gradcheck(function, np.array([0.4, 0.1, -0.3]), **how)
 
 
+def test_a_kink_is_named_by_the_output_that_has_it():
+    slopes = np.array([100.0, 0.5, 100.0])
+    function = op(lambda x: slopes * x + 0.5 * abs(x) * [0, 1, 0], lambda self, g: slopes * g)
+    with pytest.raises(NondifferentiableError, match=r"slope of the output\[1\] is 0 to the left and 1 to the right"):
+        gradcheck(function, np.array([0.4, 0.0, -0.3]))
+
+
 @FAST
 @pytest.mark.parametrize(
     ("forward", "slope", "x"),
