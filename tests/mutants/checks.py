@@ -93,10 +93,10 @@ class _FirstFailure:
         self.only, self.first = only, first
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        if self.only is not None:
-            items[:] = [item for item in items if _fits(self.only, item)]
-        elif self.first is not None:
-            items.sort(key=lambda item: not _fits(self.first, item))
+        if (only := self.only) is not None:
+            items[:] = [item for item in items if _fits(only, item)]
+        elif (first := self.first) is not None:
+            items.sort(key=lambda item: not _fits(first, item))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._note(report)

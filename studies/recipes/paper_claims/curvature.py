@@ -105,11 +105,11 @@ def training(run: Run, last: int) -> Iterator[int]:
     run.model.train()
     yield 0
     for step in range(1, last + 1):
-        update = Interval()
         run.optimizer.zero_grad()
         batch = next(run.data.train)
         random.begin_step(step, batch.number, batch.first_row)
-        update.add(batch, *compute_gradients(run.model, batch, run.config.optimizer.label_smoothing))
+        losses = compute_gradients(run.model, batch, run.config.optimizer.label_smoothing)
+        update = Interval.of([(batch, *losses)])
         update.gradient_norm = run.optimizer.gradient_norm() / update.target_tokens
         if update.is_finite:
             apply(run, update, learning_rate(step, run.config.model.d_model, run.config.optimizer))

@@ -57,7 +57,7 @@ VARIANTS: dict[str, list[str]] = {
     "d-k-4": ["--set", "model.d_k=4"],  # a quarter
     "learned": ["--set", "model.positions=learned"],
     "smoothing-0": ["--optimizer.label-smoothing", "0"],
-    "unshared": ["@model.share_embeddings=none"],
+    "unshared": ["--set", "model.share_embeddings=none"],
     "no-warm-up": _AT_ONCE,
     "pre": ["--model.norm", "pre"],
     "pre-no-warm-up": [*_AT_ONCE, "--model.norm", "pre"],

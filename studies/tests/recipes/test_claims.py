@@ -67,6 +67,7 @@ FEW = [name for name in claim.CLAIMS if name in ("causal-decoder", "schedule")]
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore:no translation ended")  # by a model of a few updates
 @parametrize_some("names", [FEW, list(claim.CLAIMS)], ids=["few", "all"])
 def test_claims_in_small(tmp_path, capsys, names):
     """All verdicts are printed and written; a second call measures nothing and writes the same page."""

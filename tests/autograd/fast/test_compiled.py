@@ -1,4 +1,4 @@
-"""Compiled kernels: what the comparisons of test_cpu.py leave open, and how they are switched on."""
+"""Compiled kernels: what the comparisons of test_plain_equals_fast.py leave open, and how they are switched on."""
 
 import os
 import subprocess

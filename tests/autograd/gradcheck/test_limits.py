@@ -57,6 +57,11 @@ def test_bends_are_no_kinks(function, x, how):
     assert gradcheck(function, x, **how)
 
 
+def test_what_rounding_leaves_of_zero_is_no_wrong_gradient():
+    """The loss of one class is 0 everywhere; its gradient is 1 - 1, but for rounding."""
+    assert gradcheck(lambda x: ag.cross_entropy(x, [0], label_smoothing=0.1, reduction="sum"), np.array([[0.7]]))
+
+
 def test_nan_at_the_point():
     with pytest.raises(NondifferentiableError, match="NaN at this point"), pytest.warns(RuntimeWarning):
         gradcheck(ag.log, np.array([-1.0]))
