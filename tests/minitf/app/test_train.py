@@ -21,7 +21,7 @@ from minitf.config import presets
 from minitf.run import start
 from minitf.storage import checkpoints
 from minitf.system.process import run_command
-from minitf.training import optim
+from minitf.training import optim, resuming
 from minitf.training import run as training_run
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
@@ -128,7 +128,7 @@ def test_bits_do_not_depend_on_threads(ground, tmp_path, monkeypatch, threads):
 
 def test_a_run_that_is_resumed_with_compiled_kernels_says_so(copy, monkeypatch, capsys):
     pytest.importorskip("numba", reason="needs Numba")
-    signal_at(monkeypatch, training_run.restore, [signal.SIGTERM])  # before anything is compiled
+    signal_at(monkeypatch, resuming.restore, [signal.SIGTERM])  # before anything is compiled
     assert call(["--resume", str(copy), "--kernels", "numba"]) == 143
     assert cpu_kernels().kernels == "numba"
     assert "numba was not recorded and is" in capsys.readouterr().err
