@@ -56,7 +56,9 @@ class InferenceTransformer:
     """The model on arrays."""
 
     def __init__(self, model: Transformer, *, packed: str | None = None):
-        """Raises: ValueError for `packed` with a model that is not on the CPU in float32"""
+        """Raises: ValueError for `packed` with a model that is not on the CPU in float32, and for another word"""
+        if packed not in (None, "int8"):
+            raise ValueError(f"packed={packed!r} is neither 'int8' nor None, which leaves weights as they are")
         self.model, self.config, self.packed = model, model.config, packed
         self.source_eos, self.masked_tokens = model.config.source_eos, {*model.config.masked_tokens}
         self._parameters = model.parameters()

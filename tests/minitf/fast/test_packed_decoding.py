@@ -66,8 +66,7 @@ def test_the_memory_of_matrices_is_given_back():
     before = logits_of(decoder)
     decoder.release_weights()
     np.testing.assert_array_equal(logits_of(decoder), before)
-    kept = [name for name, p in model.named_parameters().items() if p.ndim == 2 and any(p.data.strides)]
-    assert kept == []
+    assert not [name for name, p in model.named_parameters().items() if p.ndim == 2 and any(p.data.strides)]
     assert np.isnan(logits_of(InferenceTransformer(model))).all()  # nothing passes for a model
 
 
@@ -76,16 +75,17 @@ def test_a_run_is_loaded(tiny_run):
     translator = Translator.load(tiny_run, precision="int8", warn=lambda message: None)
     assert not any(p.data.strides[0] for p in translator.model.parameters() if p.ndim == 2)
     (alone,) = translator.translate_nbest(LINES[:1], **search)
-    exact = Translator.load(tiny_run, warn=lambda message: None).score([(LINES[0], alone[0].text)])[0]
-    scored = translator.score([(LINES[0], alone[0].text)])[0]
-    assert scored.log_probability == pytest.approx(exact.log_probability, abs=0.1)
-    assert scored.log_probability != exact.log_probability
+    both, pair = (translator, Translator.load(tiny_run, warn=lambda message: None)), (LINES[0], alone[0].text)
+    scored, exact = (each.score([pair])[0].log_probability for each in both)
+    assert scored != exact == pytest.approx(scored, abs=0.1)
 
 
 def test_what_weights_in_8_bits_need(tiny_run):
     for option, needed in (({"device": "cuda"}, "requires --device cpu"), ({"plain": True}, "plain and precision")):
         with pytest.raises(UserError, match=needed):
             TranslateConfig(run=tiny_run, precision="int8", **option)
+    with pytest.raises(ValueError, match="packed='float32' is neither 'int8' nor None"):
+        InferenceTransformer(model_with(), packed="float32")
     with pytest.raises(ValueError, match="int8 needs a model in float32 on the CPU, not one in float64"):
         InferenceTransformer(model_with(), packed="int8")
     with pytest.raises(UserError, match="int8 needs a Transformer, not a model of type TransformerDecoder"):
