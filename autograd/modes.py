@@ -32,12 +32,15 @@ class Setting(ContextDecorator):
         self.before: list[Any] = []
 
     def __enter__(self) -> Any:
-        self.before.append(getattr(state, self.name))
+        self.before.append(vars(state).get(self.name, self))  # self: the thread has set nothing
         setattr(state, self.name, self.value)
         return self.value
 
     def __exit__(self, *_: object) -> None:
-        setattr(state, self.name, self.before.pop())
+        before = self.before.pop()
+        setattr(state, self.name, before)
+        if before is self:  # what the process has holds again, observers installed meanwhile included
+            delattr(state, self.name)
 
     def _recreate_cm(self) -> Setting:
         return Setting(self.name, self.value)  # of its own for each call: calls may run in several threads
