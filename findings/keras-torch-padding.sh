@@ -5,7 +5,8 @@
 # Expected before running: keras.ops.pad is numpy.pad, and keras.ops.average_pool leaves padding out of its means, on every backend.
 # Why: the modes of pad are NumPy's, and weights are moved between backends, so a layer must compute the same function in each.
 # Seen: right with JAX.  With PyTorch "symmetric" repeats the border: 1 2 3 4 padded by two on the left begins 1 1 1 for 2 1 1.  The mean of the
-#   last window of three at stride 2 over 0 ... 7 is 6.67 for 6.5: the border element counts twice.
+#   last window of three at stride 2 over 0 ... 7 is 6.67 for 6.5: the border element counts twice.  Keras's own repository mended both in
+#   July 2026 (pull requests 23230 and 23233); the newest release has neither.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
