@@ -204,7 +204,8 @@ def layer_norm(
             for d in range(x.shape[1]):
                 y[i, d] = x[i, d] + residual[i, d]
         else:
-            y[i] = x[i]
+            for d in range(x.shape[1]):  # y[i] = x[i] would call other compiled functions, to raise errors
+                y[i, d] = x[i, d]
         inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
 
 
