@@ -337,7 +337,7 @@ def exponentials_(row: Array, top: Any) -> tuple[float, float]:
 
 @compiled
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
-    """That of numpy_training.py.  Shapes: logits [N, V] (overwritten), targets int [N], loss, nll [N] (written)"""
+    """Losses of rows; the logits become gradients.  Shapes: logits [N, V], targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
     even = f4(smoothing / classes)
     for n in range(logits.shape[0]):

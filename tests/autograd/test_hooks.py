@@ -207,7 +207,7 @@ def test_observers_nest():
     with observe(outer), observe(inner), pytest.raises(ValueError, match="reshape"):
         leaf(1.0).reshape(2)
     assert seen == [outer, inner, inner, outer]
-    assert "events" not in vars(state)  # so that one installed for the process from now on is told
+    assert "events" not in vars(state)  # or an observer installed later would not see this thread
 
 
 class Counting(Observer):
