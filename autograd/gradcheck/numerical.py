@@ -356,7 +356,7 @@ class Derivatives:
 
 
 NOT_ANALYTIC = "its complex steps disagree with its differences, so it is not analytic"
-ENOUGH = 10  # columns of a Jacobian whose step is searched, where the first step was right for all of them
+ENOUGH = 10  # columns of a Jacobian whose step is searched, if the first step was right for all of them
 
 
 class Reference:
@@ -440,7 +440,7 @@ class Reference:
 
     def _by_differences(self, lines: Sequence[Line], analytic: Array) -> Derivatives:
         values, errors = np.zeros(analytic.shape), np.zeros(analytic.shape)
-        searched = needless = 0
+        searched, needed = 0, False
         known: Slope | None = None  # of a line before
         for k, line in enumerate(lines):
             right = analytic[:, k]
@@ -451,12 +451,12 @@ class Reference:
                 better = ~good & self._is_enough(other, line, right)
                 found.replace(better, other)
                 good |= better
-            if not good.all() and (needless < ENOUGH or needless < searched or not (smooth | good).all()):
+            if not good.all() and (searched < ENOUGH or needed or not (smooth | good).all()):
                 known = slope(line)
                 if (kinks := known.kink & ~good).any():
                     raise self._nondifferentiable(line, known, kinks)
                 searched += 1
-                needless += bool((abs(known.value - found.value) <= 1e-4 * abs(known.value) + known.error).all())
+                needed |= bool((abs(known.value - found.value) > 1e-4 * abs(known.value) + known.error).any())
                 found.replace(~good, known)
             values[:, k], errors[:, k] = found.value, found.error
         return self._beside(lines, analytic, values, errors, *self._usual)

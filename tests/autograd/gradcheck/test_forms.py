@@ -262,6 +262,12 @@ def test_functions_in_float32(fast):
         gradcheck(ag.tanh, X, precision="float16")
 
 
+def test_a_gradient_in_float32_rounds_as_it_adds_up():
+    """Also where the function is 0, and so has no rounding of its own."""
+    bias = from_vjp(lambda b: np.zeros((1000, 1), "f") + b, lambda g, b: g.sum(axis=0))
+    assert gradcheck(bias, np.zeros(2), precision="float32", fast=True)
+
+
 def test_float32_noise_in_a_function_in_float64():
     def noisy(x):
         return np.exp(x) * (1 + 6e-8 * np.sin(1e15 * x))

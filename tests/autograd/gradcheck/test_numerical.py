@@ -50,22 +50,35 @@ UNSUITABLE = {  # what NumPy cannot compute, casts that lose the imaginary part,
 @pytest.mark.parametrize(("forward", "slope", "reason"), UNSUITABLE.values(), ids=UNSUITABLE)
 @pytest.mark.filterwarnings("error")
 def test_differences_where_complex_steps_do_not_suit(forward, slope, reason, how, capsys):
-    """A right gradient passes, an error of 1e-4 is found, and both say why no complex steps were taken."""
+    """A right gradient passes, an error of 1e-4 is found, and both say why: as mode "complex" does."""
     assert gradcheck(nearly(forward, slope, 0), X, options=Options(verbose=True), **how)
     printed = capsys.readouterr().out
     assert re.match(rf"gradients right: compared with central differences \(.*{reason}", printed)
     text = message(nearly(forward, slope, 1e-4), X, **how)
     assert re.search(rf"\(numerical: central differences \(complex steps do not suit this function: .*{reason}", text)
+    with pytest.raises(ValueError, match=rf"mode='complex' does not suit this function: .*{reason}.*central"):
+        gradcheck(nearly(forward, slope, 0), X, options=COMPLEX, **how)
 
 
 @FAST
 def test_a_small_part_that_is_not_analytic(how):
-    """Complex steps lose it, and would call the right gradient wrong by 1e-7."""
-    function = op(lambda x: x + 1e-7 * np.abs(x), lambda self, g: g * (1 + 1e-7 * np.sign(self.saved[0])))
-    assert gradcheck(function, X, **how)
+    """Complex steps lose it, and would call the right gradient wrong by 1e-7; one with half of it is wrong."""
+
+    def function(part):
+        return op(lambda x: x + 1e-7 * np.abs(x), lambda self, g: g * (1 + part * np.sign(self.saved[0])))
+
+    assert gradcheck(function(1e-7), X, **how)
     with pytest.raises(ValueError, match="complex"):
-        gradcheck(function, X, options=COMPLEX, **how)
-    assert gradcheck(op(lambda x: x + 1e-7 * np.abs(x), lambda self, g: g), X, **how)  # what neither can see
+        gradcheck(function(1e-7), X, options=COMPLEX, **how)
+    assert "wrong gradient" in message(function(5e-8), X, **how)
+    assert gradcheck(function(0), X, **how)  # what neither can see
+
+
+def test_steps_are_not_searched_for_each_of_many_wrong_derivatives():
+    calls = []
+    function = op(lambda x: calls.append(x) or np.logaddexp(0, x), lambda self, g: g)
+    assert "wrong gradient" in message(function, np.linspace(-2, 2, 100), options=CENTRAL)
+    assert len(calls) < 2000
 
 
 def test_verbose_says_what_was_compared(capsys):

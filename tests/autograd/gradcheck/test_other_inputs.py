@@ -51,9 +51,7 @@ def first_of_each_kind(cases):
 @parametrize_some("case", WRONG, keep=first_of_each_kind(WRONG), ids=lambda case: f"{case.kind}: {case.name}")
 def test_wrong_ones_are_found(case):
     if case.closed:
-        with pytest.warns(
-            GradcheckWarning, match=r"1 Tensor\(s\) that require a gradient and are not among the inputs"
-        ):
+        with pytest.warns(GradcheckWarning, match=r"1 Tensor\(s\) that require a gradient .* \(of .*pass them too"):
             assert checked(case)
         return
     with pytest.raises(GradcheckError, match=SAID.get(case.kind)):
@@ -222,13 +220,6 @@ def test_an_output_of_more_axes_than_the_inputs_does_not_fill_the_memory():
 
 
 # ---- What the function reaches by itself ----
-
-
-def test_a_closed_over_parameter_is_told():
-    weight = Tensor(W, requires_grad=True)
-    with pytest.warns(GradcheckWarning, match=r"of shape \(2, 3\).*pass them too"):
-        gradcheck(lambda x: x * weight, X)
-    assert gradcheck(lambda x, w: x * w, [X, weight])
 
 
 @pytest.mark.filterwarnings("error::autograd.gradcheck.GradcheckWarning")
