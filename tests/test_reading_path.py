@@ -15,39 +15,26 @@ UNREACHED = 7_000  # lines, of functions that no documented use calls
 pytestmark = pytest.mark.heavy
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """What reading_path.py prints of each program."""
-    run = tmp_path_factory.mktemp("reading") / "run"
-
-    def output(*words):
-        return subprocess.run(
-            [sys.executable, PROGRAM, *words], check=True, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        ).stdout
-
+def test_little_is_run_through(tmp_path):
+    """One test, so that the programs run once: the second reads the run of the first."""
+    run = tmp_path / "run"
     # As long a way, and sooner over
     small = ["--vocab-size", "500", "--max-extra-length", "2", "--beam", "2", "--model.layers", "1"]
     small += ["--model.d-model", "16", "--model.d-ff", "32"]
-    return {"train": output("train", run, *small), "translate": output("translate", run), "step": output("step")}
-
-
-@pytest.mark.parametrize("name", LIMITS)
-def test_little_is_run_through(recorded, name):
-    words = recorded[name].splitlines()[-1].split()
-    files, lines = int(words[0]), int(words[2])
-    most_files, most_lines = LIMITS[name]
-    assert files <= most_files, recorded[name]
-    assert lines <= most_lines, recorded[name]
-
-
-def test_the_program_sees_what_runs(recorded):
-    for name, file in (
-        ("train", "minitf/training/loop.py"),
-        ("translate", "minitf/decoding/search.py"),
-        ("step", "minitf/training/optim.py"),
+    for words, seen in (
+        (["train", run, *small], "minitf/training/loop.py"),
+        (["translate", run], "minitf/decoding/search.py"),
+        (["step"], "minitf/training/optim.py"),
     ):
-        assert file in recorded[name]
-        assert "additions/course/" not in recorded[name]
+        recorded = subprocess.run(
+            [sys.executable, PROGRAM, *words], check=True, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        ).stdout
+        files, _, lines, _ = recorded.splitlines()[-1].split()
+        most_files, most_lines = LIMITS[words[0]]
+        assert int(files) <= most_files, recorded
+        assert int(lines) <= most_lines, recorded
+        assert seen in recorded
+        assert "additions/course/" not in recorded
 
 
 @pytest.mark.slow
