@@ -12,14 +12,15 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist wor
 CORES = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print(len($(CORES)) + 1)')
 
-.PHONY: help demo parse test quick prove mutants torture fuzz real-cupy lint book notebooks sdist clean
+.PHONY: help demo parse test additions quick prove mutants torture fuzz real-cupy lint book notebooks sdist clean
 
 help:
 	@echo "Times are for 2 idle cores; the first command also installs packages into .venv, in about a minute."
 	@echo "make demo    train on the built-in corpus, score, translate, write the translator page (1 minute)"
 	@echo "             LOCKED=1: use the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   train a parser on the built-in treebank, score it, parse a sentence (5 minutes)"
-	@echo "make test    run the test suite (6 minutes of processor time, shared by the cores)"
+	@echo "make test    run the test suite (3 minutes)"
+	@echo "make additions  run what takes long in the tests of additions and studies: pages in Chromium, runs (1.5 minutes)"
 	@echo "make quick   run the fast tests (1.5 minutes; PYTHON=python3.12 VENV=.venv-3.12: use another Python;"
 	@echo "             LOWEST=1: use the lowest versions that pyproject.toml allows)"
 	@echo "make prove   run all tests, including the slow ones (about 15 minutes)"
@@ -94,7 +95,10 @@ parse: $(VENV)/.installed
 	echo "The teacher found the key in the garden ." | $(BIN)/minitf parse trees runs/parsing-tiny
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not apart"
+
+additions: $(VENV)/.installed-test
+	$(PYTEST) -m "not slow and apart" additions studies
 
 quick: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not heavy"

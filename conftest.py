@@ -33,6 +33,7 @@ def global_state() -> Iterator[None]:
     threads._Process.threads, threads._Process.pool = process
 
 
+HOUSE = Path(__file__).parent / "tests"
 MEMORY = Path("/dev/shm")  # Linux: files in memory
 ENOUGH = 1 << 30  # bytes: several times what all tests hold at a time
 
@@ -108,7 +109,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The browser takes seconds to start and to end.
+    """The browser takes seconds to start and to end. What takes long and is not of the house stands apart.
 
     Files of what takes long come first, so that at the end of a run no process waits for another's last test. The
     tests of a file stay together: what they share is made once. All processes have the same order.
@@ -117,6 +118,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
             item.add_marker("heavy")
+        of_the_house = item.path.is_relative_to(HOUSE) or item.get_closest_marker("look")
+        if item.get_closest_marker("heavy") and not of_the_house:
+            item.add_marker("apart")
     heavy = {item.path for item in items if item.get_closest_marker("heavy")}
     items.sort(key=lambda item: (item.path not in heavy, item.path))
 

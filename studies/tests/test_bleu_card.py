@@ -39,6 +39,7 @@ def multi_bleu(hypotheses, references):
     return 100 * brevity * math.exp(sum(math.log(a / b) for a, b in zip(right, total, strict=True)) / 4)
 
 
+@pytest.mark.heavy
 def test_sacrebleus_figures():
     found = card()
     for name, options in {
@@ -98,6 +99,7 @@ def varied(count):
     return hypotheses, references
 
 
+@pytest.mark.heavy
 def test_the_interval_is_that_of_another_bootstrap():
     """sacrebleu's own, which draws other samples. One of 90 % would be 16 % narrower."""
     from sacrebleu.metrics.bleu import BLEU

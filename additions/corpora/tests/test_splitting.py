@@ -35,6 +35,7 @@ def test_every_pair_is_in_one_part_and_no_sentence_in_two(by, pairs, valid, test
         assert sum(map(len, keys)) == len(set.union(*keys))
 
 
+@pytest.mark.heavy
 @given(st.lists(st.tuples(st.integers(0, 12).map(str), st.integers(0, 12).map(str)), max_size=20))
 @settings(max_examples=200, deadline=None)
 def test_groups_are_what_shared_sentences_connect(pairs):

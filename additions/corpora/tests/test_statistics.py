@@ -51,6 +51,7 @@ def faults_in(*paths):
     return {fault: count for fault, (count, _) in corpus_statistics(*paths).faults.items()}
 
 
+@pytest.mark.heavy
 def test_swapped_pairs_a_table_and_one_text_twice_are_noticed(tmp_path):
     pairs = [*dict.fromkeys(built_in_corpus(train_pairs=2_000, valid_pairs=0, test_pairs=0).train)]
     some = [pair[::-1] if i % 5 == 0 else pair for i, pair in enumerate(pairs)]

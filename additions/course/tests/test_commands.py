@@ -35,6 +35,7 @@ def test_it_lists_all_exercises(learn):
     assert learn("list") == (status, text)
 
 
+@pytest.mark.look
 @pytest.mark.heavy
 def test_an_exercise_from_start_to_end(learn, tmp_path):
     status, text = learn("start", "1")

@@ -103,6 +103,7 @@ def test_an_alignment_of_a_line_in_pieces_stays_within_the_pieces(tiny_run):
         s, t = s + len(source), t + len(target)
 
 
+@pytest.mark.heavy
 def test_commands_write_a_line_for_each(tiny_run, monkeypatch, capsys):
     translator = Translator.load(tiny_run, warn=lambda message: None)
     lines = ["the cat", "a tree"]

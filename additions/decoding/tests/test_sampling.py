@@ -26,6 +26,7 @@ def test_the_distribution_by_hand():
     assert shares(top_p=1.0) == pytest.approx(shares())
 
 
+@pytest.mark.heavy
 def test_draws_follow_the_distribution():
     model = ScriptedModel([{4: 0.6, 5: 0.3, EOS: 0.1}, {EOS: 1.0}])
     rng = np.random.default_rng(0)

@@ -215,6 +215,7 @@ def test_arrays_that_are_one_place_in_the_file_take_little_memory(tmp_path):
             [array.read() for array in same]
 
 
+@pytest.mark.heavy
 def test_zip_files_of_very_many_members_are_refused_at_once(tmp_path):
     header = io.BytesIO()
     np.save(header, np.zeros(1))

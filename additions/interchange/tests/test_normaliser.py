@@ -38,6 +38,7 @@ def test_text_is_cut_as_in_the_run(exported, change):
     assert alone.encode(change(LINE)) == vocabulary.encode([change(LINE)])[0] == vocabulary.encode([LINE])[0]
 
 
+@pytest.mark.heavy
 def test_every_spelling_of_every_character_becomes_what_it_becomes_in_the_run():
     """Longest first: no rule spoils another."""
     found = rules()

@@ -187,6 +187,7 @@ def test_tokens_are_whole_on_a_phone(opened):
     opened.viewport(1500, 950)
 
 
+@pytest.mark.look
 def test_the_weights_in_the_browser_are_the_model_s(opened, simple):
     for kind in ("encoder", "decoder", "cross"):
         opened.click(f'#kind input[value="{kind}"] + span')

@@ -66,6 +66,7 @@ def check_picture(window, made, svg="svg"):
         assert each["box"][3] <= height
 
 
+@pytest.mark.look
 @pytest.mark.heavy
 def test_the_picture_of_a_whole_transformer(transformer_loss, chromium, tmp_path):
     loss, names = transformer_loss

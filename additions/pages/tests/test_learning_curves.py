@@ -118,6 +118,7 @@ def test_a_series_longer_than_is_kept_has_means_and_exact_extremes(monkeypatch):
     assert curve_of(series, "loss", "train").group == 8
 
 
+@pytest.mark.heavy
 def test_what_is_kept_of_a_log_is_bounded(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(f'{{"step": {step}, "loss": {step % 7}}}\n' for step in range(1, 40_001)))

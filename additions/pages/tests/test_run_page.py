@@ -103,6 +103,7 @@ def test_the_test_score_has_its_signature(log_of):
     assert "nrefs:1 tok:13a" in text
 
 
+@pytest.mark.heavy
 def test_a_page_has_a_size_that_no_log_exceeds(log_of):
     text = run_page(log_of(*records(150_000)), CONFIG, "x", FINISHED)  # 7,500 lines of training
     assert len(text) < 250_000
@@ -142,6 +143,7 @@ def opened(chromium, log, tmp_path):
 READINGS = "return [...document.querySelectorAll('.reading')].map((each) => each.textContent)"
 
 
+@pytest.mark.look
 def test_pointing_at_a_curve_reads_all_of_them(opened, screenshots):
     assert opened.run(READINGS) == [""] * 6
     light = opened.screenshot(screenshots / "report.png")

@@ -88,6 +88,7 @@ def test_three_gradients_meet_in_the_shared_embedding(recorded):
     assert names == ["Linear", "Embedding", "Embedding"]
 
 
+@pytest.mark.heavy
 def test_the_fast_parts_are_shown_on_request(tmp_path):
     """The plain page shows the code that the documents tell to read; training's own parts are one flag away."""
     environment = {name: value for name, value in os.environ.items() if name != "AUTOGRAD_PLAIN"}
@@ -291,6 +292,7 @@ def test_the_graph_opens_folded_and_legible_and_follows_the_current_op(walked):
     window.viewport(1500, 950)
 
 
+@pytest.mark.look
 @pytest.mark.heavy
 def test_ten_numbers_are_those_of_the_arrays(walked, recorded):
     """Under the pointer, the page shows the numbers of the arrays that an independent run of the step has."""

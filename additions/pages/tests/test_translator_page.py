@@ -182,6 +182,7 @@ def show(chromium, tmp_path):
 TRANSLATE = "return arguments[0].map((line) => minitf.translate(line, arguments[1]))"
 
 
+@pytest.mark.look
 @parametrize_some("name", MODELS)
 def test_the_page_translates_as_python_does(show, little_run, name):
     run = little_run(*MODELS[name])

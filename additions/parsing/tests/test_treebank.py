@@ -16,6 +16,7 @@ def test_the_treebank_is_that_of_the_published_figures():
     assert hashlib.sha256(lines.encode()).hexdigest().startswith("67c3de3c3d19b292")
 
 
+@pytest.mark.heavy
 def test_more_trees_than_there_are():
     with pytest.raises(UserError, match="valid_trees=501 is more than the 500 that are built in"):
         built_in_treebank(**{**FEW, "valid_trees": 501})

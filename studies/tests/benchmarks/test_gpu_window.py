@@ -28,6 +28,7 @@ def window(folder: Path, python: Path, *parts: str, **environment: str) -> tuple
     return done.returncode, (folder / "out" / "summary.txt").read_text() + done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("program", "parts", "status", "said"),
     [

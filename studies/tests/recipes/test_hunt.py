@@ -48,6 +48,7 @@ class Forward:
     jacfwd = property(lambda self: self.derivative("forward"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("wrong", ["", "reverse", "forward"])
 def test_the_four_compositions(wrong, monkeypatch, capsys):
     monkeypatch.setitem(

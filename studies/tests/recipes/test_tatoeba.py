@@ -1,6 +1,7 @@
 """studies/recipes/tatoeba.py, on a corpus of a moment."""
 
 import numpy as np
+import pytest
 
 from minitf.app import train
 from minitf.data.text import read_lines
@@ -14,6 +15,7 @@ tatoeba = load_recipe("tatoeba")
 MARKS = {way: (f"<!-- tatoeba.py {way} -->\n", f"<!-- end of tatoeba.py {way} -->\n") for way in ("en-de", "de-en")}
 
 
+@pytest.mark.heavy
 def test_both_directions_on_one_page(tmp_path, capsys, monkeypatch):
     """Cut by English sentence, trained, scored, written; a second call prints and writes the same without training."""
     write_corpus(tmp_path)

@@ -51,6 +51,7 @@ def test_the_reference_answer_is_right(tmp_path, name):
     assert verdict.passed
 
 
+@pytest.mark.heavy
 @parametrize_some(
     "mistake",
     EACH_MISTAKE,
@@ -85,6 +86,7 @@ def test_each_step_has_an_answer_and_mistakes():
     assert min(map(len, MISTAKES.values())) >= 3
 
 
+@pytest.mark.heavy
 def test_every_mistake_that_the_judge_knows_is_one_of_our_source():
     """A changed text of ours would leave a mistake without its name."""
     lists = {
