@@ -110,6 +110,10 @@ class TranslateConfig:
         other = "reference" if self.reference else f"nbest={self.nbest}" if self.nbest > 1 else None
         if self.score is not None and other is not None:
             raise UserError(f"score and {other} cannot be combined; omit one of them")
+        for name in ("input", "reference", "score"):
+            files = [path for path in (getattr(self, name), self.output) if path and os.path.isfile(path)]
+            if len(files) == 2 and os.path.samefile(*files):
+                raise UserError(f"output={self.output} would replace the file of {name}; give another file")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -207,6 +211,8 @@ def open_input(config: TranslateConfig) -> tuple[Iterable[str], MustWait]:
         return config.text.split("\n"), lambda: False
     if config.input is not None:
         return read_lines(config.input), lambda: False
+    if sys.stdin is None:
+        raise UserError("standard input is closed; give it the text, or a file by --input")
     if sys.stdin.isatty() and sys.stdout.isatty() and not config.quiet:
         return typed_lines(), lambda: True
     arriving = StdinLines(sys.stdin.fileno())
@@ -295,9 +301,8 @@ def watch(
 
     The first is None, and there is no progress bar, unless standard error is a terminal used for nothing else.
     """
-    quiet = config.quiet or sys.stderr is None
-    if quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
-        yield None, silent if quiet else lambda message: say(f"warning: {message}")
+    if config.quiet or line_count is None or not sys.stderr.isatty() or (config.output is None and sys.stdout.isatty()):
+        yield None, silent if config.quiet else lambda message: say(f"warning: {message}")
         return
     from tqdm import tqdm
 

@@ -57,6 +57,13 @@ hidden = partial(option, hidden=True)
 # ---- Validation ----
 
 
+def of_type(kind: type[Config], value: Any, name: str) -> Config:
+    """Return a value of a type.  Raises: TypeError for any other"""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={shown(value)} is of type {type(value).__name__}, not {kind.__name__}")
+    return value
+
+
 def check_fields(config: Any) -> None:
     """Check the type and bounds of every field.
 

@@ -26,15 +26,7 @@ from minitf.data.sentences import Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
-from minitf.system.files import (
-    atomic_write,
-    os_errors_explained,
-    parse_json_object,
-    read_small_file,
-    remove_leftovers,
-    require_regular,
-    sha256_of,
-)
+from minitf.system.files import atomic_write, os_errors_explained, parse_json_object, read_small_file, sha256_of
 
 __all__ = ["PreparedCorpus", "is_prepared"]
 
@@ -143,7 +135,6 @@ def prepare(
         json.dump(about, file, indent=2)
         file.write("\n")
     with os_errors_explained(f"clean {folder}"):  # of earlier preparations; files that are mapped stay readable
-        remove_leftovers(folder)
         for path in folder.iterdir():
             if OURS.fullmatch(path.name) and path.name not in _files(about):
                 path.unlink(missing_ok=True)
@@ -207,7 +198,6 @@ def _kept(sources: Sentences, targets: Sentences, max_length: int, counts: dict[
 def content_of(path: PathLike) -> dict[str, Any]:
     """Size and SHA-256 of a file; hashing runs at about 1 GB/s, encoding at some MB/s."""
     path = Path(path)
-    require_regular(path)
     with os_errors_explained(f"read {path}"):
         return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 

@@ -21,6 +21,7 @@ from minitf.system.files import os_errors_explained
 
 __all__ = [
     "MAX_LINE_BYTES", "PathLike", "checked_ids", "lines_of", "normalise", "read_lines", "read_pairs",
+    "refuse_single_string",
 ]  # fmt: skip
 
 PathLike = str | os.PathLike[str]
@@ -94,6 +95,12 @@ def read_pairs(source_path: PathLike, target_path: PathLike) -> Iterator[tuple[s
             f"{os.fspath(source_path)} has {source_count:,} lines but {os.fspath(target_path)} has {target_count:,}; "
             "line i of one must be the translation of line i of the other, so the counts must be equal"
         )
+
+
+def refuse_single_string(lines: Iterable[str]) -> None:
+    """Raises: TypeError for one string, whose letters would be taken for lines"""
+    if isinstance(lines, str):
+        raise TypeError("lines is a single string, whose characters would be taken for lines; give a list of lines")
 
 
 def normalise(line: str) -> str:

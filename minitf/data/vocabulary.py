@@ -19,7 +19,7 @@ from typing import Any, Self
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from minitf.config.model import BOS, EOS, PAD, UNK, TransformerConfig
-from minitf.data.text import PathLike, checked_ids, in_chunks, words_of
+from minitf.data.text import PathLike, checked_ids, in_chunks, refuse_single_string, words_of
 from minitf.errors import UserError
 from minitf.system.environment import load
 from minitf.system.files import atomic_write, read_small_file
@@ -94,6 +94,7 @@ class Vocabulary:
         characters need.
         Source: Sennrich et al. 2016
         """
+        refuse_single_string(lines)
         if not 4 < vocab_size < 2**31:
             raise UserError(f"vocab_size={vocab_size} is impossible: choose a number of pieces such as 8000")
         words = count_words(lines)
@@ -125,8 +126,7 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Convert lines to token ids without BOS and EOS, on all cores; a line of white space has none."""
-        if isinstance(lines, str):
-            raise TypeError("encode takes a list of lines, found one str; write encode([line])[0]")
+        refuse_single_string(lines)
         rows = [words_of(line) for line in lines]
         if self._words is None:
             return self._processor.encode([" ".join(row) for row in rows])

@@ -16,7 +16,7 @@ Array = Any
 
 
 @dataclass
-class Cache:
+class TensorCache:
     """Keys and values that a decoder layer has computed: of the source once, of the target position by position.
 
     Shapes: keys [B, H, S or T, K], values [B, H, S or T, d_v]
@@ -53,7 +53,7 @@ class DecodingState:
     backend: Backend
     memory: Tensor
     memory_mask: Array
-    caches: Sequence[Cache]
+    caches: Sequence[TensorCache]
 
     def reorder(self, rows: np.ndarray) -> None:
         """Make row i what row rows[i] was."""
@@ -86,7 +86,7 @@ class TransformerDecoder:
         with _inference(self.model):
             memory = self.model.encode(source)
             attentions = [layer.cross_attention for layer in self.model.decoder.layers]
-            caches = [Cache(each.keys_and_values(memory, memory)) for each in attentions]
+            caches = [TensorCache(each.keys_and_values(memory, memory)) for each in attentions]
         return DecodingState(self.backend, memory, padding_mask(source), caches)
 
     def decode_step(self, tokens: Array, state: DecodingState) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitf.config.model import BOS, EOS
+from minitf.config.options import of_type
 from minitf.decoding.search import (
     BeamSearchConfig,
     Hypothesis,
@@ -35,7 +36,8 @@ def greedy_search(model: Model, source: Array, config: BeamSearchConfig | None =
 
     Shapes: source [B, S] token ids with EOS, padded with PAD
     """
-    config, decoder = config or BeamSearchConfig(beam=1), decoder_of(model)
+    config = of_type(BeamSearchConfig, config or BeamSearchConfig(beam=1), "config")
+    source, decoder = np.asarray(source), decoder_of(model)
 
     def choose(logits: Array, position: int, sentences: Array) -> tuple[Array, Array]:
         token, gained = most_probable(logits, 1, position, finder_of(decoder))

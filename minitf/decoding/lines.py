@@ -13,8 +13,9 @@ from typing import Any, TypedDict
 import numpy as np
 
 from minitf.config import RunConfig
+from minitf.config.options import fits
 from minitf.data.sentences import Sentences, pad
-from minitf.data.text import in_chunks
+from minitf.data.text import in_chunks, refuse_single_string
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.long_lines import joined, split_long
 from minitf.decoding.search import BeamSearchConfig, Hypothesis, IncrementalDecoder, Model, beam_search, decoder_of
@@ -80,8 +81,8 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("max_tokens_per_batch", "max_sentences_per_batch"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name}={value} is too small for a sentence; choose 1 or more, such as 4096 subwords")
+            if value is not None and not (fits(value, int) and value >= 1):
+                raise UserError(f"{name}={value} holds no sentence; choose 1 or more, such as 4096 subwords")
 
 
 def search_of(config: RunConfig) -> BeamSearchConfig:
@@ -209,14 +210,6 @@ class LineTranslator:
             ]
             for piece, hypotheses in zip(pieces, found, strict=True)
         ]
-
-
-def refuse_single_string(lines: Iterable[str]) -> None:
-    """Raises: TypeError for one string, whose letters would be taken for lines"""
-    if isinstance(lines, str):
-        raise TypeError(
-            "lines is a single string, which would be translated character by character; give a list of lines"
-        )
 
 
 def chunks_of_lines(lines: Iterable[str], must_wait: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:

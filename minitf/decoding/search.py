@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from autograd.backend import backend_of
 from minitf.config.model import BOS, EOS, PAD, UNK
-from minitf.config.options import check_fields, hidden
+from minitf.config.options import check_fields, hidden, of_type
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.errors import UserError
 from minitf.model.transformer import Transformer
@@ -137,7 +137,7 @@ def beam_search(model: Model, source: Array, config: BeamSearchConfig | None = N
     Shapes: source [B, S] token ids with EOS, padded with PAD
     Raises: UserError if the model's logits are not numbers; the message names the output position
     """
-    config = config or BeamSearchConfig()
+    config, source = of_type(BeamSearchConfig, config or BeamSearchConfig(), "config"), np.asarray(source)
     results: list[list[Hypothesis]] = [[] for _ in source]
     if not len(source):
         return results

@@ -42,7 +42,7 @@ IN_CACHE = 4_000_000
 last batches are divided, for all threads to end at about the same time."""
 
 
-class InferenceTransformer:
+class InferenceTransformer(TransformerDecoder):
     """A Transformer in evaluation mode for search, on the model's device and in its precision.
 
     `start_decoding` takes over weights that have changed since it was last called: by an optimizer's step,
@@ -59,8 +59,8 @@ class InferenceTransformer:
         """Raises: ValueError for `packed` with a model that is not on the CPU in float32, and for another word"""
         if packed not in (None, "int8"):
             raise ValueError(f"packed={packed!r} is neither 'int8' nor None, which leaves weights as they are")
-        self.model, self.config, self.packed = model, model.config, packed
-        self.source_eos, self.masked_tokens = model.config.source_eos, {*model.config.masked_tokens}
+        super().__init__(model)
+        self.config, self.packed = model.config, packed
         self._parameters = model.parameters()
         self._load()
 
@@ -121,7 +121,7 @@ class InferenceTransformer:
         """
         self.load_changes()
         if self.parts is None:
-            return TransformerDecoder(self.model).start_decoding(source)
+            return super().start_decoding(source)
         source = self.kernels.asarray(source)
         mask = padding_mask(source)  # [B, 1, 1, S]
         mask = None if bool(mask.all()) else mask
@@ -135,7 +135,7 @@ class InferenceTransformer:
         Shapes: tokens int [R] -> [R, V]
         """
         if self.parts is None:
-            return TransformerDecoder(self.model).decode_step(tokens, state)
+            return super().decode_step(tokens, state)
         if len(tokens) != state.rows:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
         x = self.parts.embed_target(self.kernels.asarray(tokens)[:, None], state.length)  # [R, 1, D]
@@ -320,10 +320,10 @@ class DecodingState:
 
 
 class LayerCache:
-    """The cache of one layer of the decoder; see `Cache` of minitf/decoding/decoder.py."""
+    """The cache of one layer of the decoder; see `TensorCache` of minitf/decoding/decoder.py."""
 
     def __init__(self, state: DecodingState, layer: int):
-        self.state, self.layer = state, layer
+        self.state, self.layer, self.length = state, layer, state.length
 
     @property
     def source(self) -> tuple[Array, Array]:

@@ -38,9 +38,8 @@ class Module:
         return object.__new__(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        for place, each in (
-            _with_items([(name, value)]) if name not in vars(self) else ()
-        ):  # a parameter may be replaced
+        new = _with_items([(name, value)]) if name not in vars(self) else ()  # a parameter may be replaced
+        for place, each in new:
             if type(each) is Tensor and each.requires_grad and each.is_leaf:
                 raise TypeError(f"{place} is a Tensor that requires a gradient; make it a Parameter to train it")
         super().__setattr__(name, value)

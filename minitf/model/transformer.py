@@ -4,7 +4,7 @@ Dimension letters: B sentences, T target and S source positions, D d_model, H he
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -23,8 +23,17 @@ __all__ = [
 ]  # fmt: skip
 
 Array = Any
-Cache = Any  # keys and values of a layer: `Cache` of decoding/decoder.py, or of minitf/fast/inference.py
 Reduction = Literal["mean", "sum", "none"]
+
+
+class Cache(Protocol):
+    """Keys and values of a decoder layer: of the source, and of `length` target positions (decoding/decoder.py)."""
+
+    @property
+    def source(self) -> tuple[Tensor, Tensor]: ...
+    @property
+    def length(self) -> int: ...
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
 # ---- Attention (section 3.2.2) -----------------------------------------------------------------------------------

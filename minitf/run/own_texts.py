@@ -10,7 +10,7 @@ from minitf.data.prepared import is_prepared
 from minitf.data.text import read_pairs
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import load
-from minitf.system.files import atomic_write, open_regular, os_errors_explained, remove_leftovers, require_regular
+from minitf.system.files import atomic_write, open_regular, os_errors_explained, require_regular
 from minitf.system.process import Say
 from minitf.training.run import Texts
 
@@ -65,7 +65,6 @@ def keep_held_out(texts: Texts, directory: RunDirectory) -> Texts:
             continue
         with os_errors_explained(f"make the folder {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(folder)
         for path, side in zip(pair, ("source", "target"), strict=True):
             name = f"{split}.{side}" + (".gz" if path.suffix == ".gz" else "")
             with os_errors_explained(f"read {path}"), open_regular(path) as text, atomic_write(folder / name) as copy:

@@ -29,7 +29,7 @@ from minitf.run.own_texts import check_texts, find_texts, keep_held_out
 from minitf.storage.checkpoints import Checkpoints, average
 from minitf.storage.run_directory import RunDirectory
 from minitf.system.environment import available_bytes
-from minitf.system.files import atomic_write, os_errors_explained, remove_leftovers
+from minitf.system.files import atomic_write
 from minitf.system.process import Say, set_up_device, shell_command
 from minitf.training.optim import Adam, compute_gradients
 from minitf.training.resuming import restore
@@ -197,9 +197,6 @@ def make_texts(directory: RunDirectory) -> Texts:
     folder = directory.data_path / "phrases"
     pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
     if not all(path.exists() for pair in pairs.values() for path in pair):
-        if folder.exists():
-            with os_errors_explained(f"clean {folder}"):
-                remove_leftovers(folder)
         write_corpus(folder, built_in_corpus())
     return Texts(**pairs)
 
@@ -251,8 +248,6 @@ def prepare_split(
     if corpus.dropped_long:
         left_out.append(f"{corpus.dropped_long:,} with a side of more than {config.max_length} tokens")
     say(f"{name}: {len(corpus):,} pairs" + (f"; omitted: {', '.join(left_out)}" if left_out else ""))
-    if not len(corpus):
-        raise UserError(f"no pair of the {name} text can be used; increase --max-length or check the texts")
     return corpus
 
 

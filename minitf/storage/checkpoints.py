@@ -32,13 +32,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from minitf.errors import UserError
-from minitf.system.files import (
-    atomic_write,
-    open_regular,
-    os_errors_explained,
-    parse_json_object,
-    remove_leftovers,
-)
+from minitf.system.files import atomic_write, open_regular, os_errors_explained, parse_json_object
 
 __all__ = ["FACTORS", "Checkpoints", "save", "with_prefix", "without_prefix"]
 
@@ -248,7 +242,7 @@ class Checkpoints:
     `best-00000900.safetensors`.
 
     keep: number of last ones that `save` keeps, for the process that trains, which holds the run's lock; the folder is
-        created, and partial files of a killed process are removed. None: for reading
+        created. None: for reading
     """
 
     def __init__(self, folder: Path, keep: int | None = None) -> None:
@@ -256,7 +250,6 @@ class Checkpoints:
         if keep is not None:
             with os_errors_explained(f"prepare {folder}"):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                remove_leftovers(self.folder)
 
     def path(self, step: int) -> Path:
         """Return the path of the checkpoint of a step."""

@@ -14,6 +14,7 @@ Reading needs no lock: every file is complete at any time, except for the last l
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import is_dataclass
@@ -176,7 +177,8 @@ class RunDirectory(AbstractContextManager["RunDirectory"]):
             )
         try:
             with os_errors_explained(f"clean {self.path}"):
-                remove_leftovers(self.path)
+                for folder, _, _ in os.walk(self.path, topdown=False):
+                    remove_leftovers(Path(folder))
             yield
         except BaseException:
             self.close()

@@ -34,6 +34,7 @@ ADVICE = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path: one of its components is a file",
     errno.EISDIR: "give the path of a file",
+    errno.EBADF: "it was closed when the program started; redirect it to a file",
     errno.EMFILE: "increase the limit on open files (ulimit -n)",
     errno.ENFILE: "close other programs, or increase the system's limit on open files",
     errno.ESTALE: "the directory was replaced on its file server; check it, then start again",
@@ -170,7 +171,7 @@ def atomic_write(
     for `remove_leftovers`.
     """
     action = action or f"write {os.fspath(path)}"
-    target = Path(os.path.realpath(path) if chosen else path)
+    target = Path(path)
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with os_errors_explained(action):
         if target.is_dir():
@@ -179,6 +180,7 @@ def atomic_write(
             with open(target, mode, **text) as file:
                 yield file
             return
+        target = Path(os.path.realpath(target) if chosen else target)
         temporary = partial_name(target)
         try:  # begins before the file exists: an interrupt may arrive before `file` is assigned
             with open(temporary, mode.replace("w", "x"), **text) as file:

@@ -32,6 +32,9 @@ def run_command(main: Callable[[Sequence[str]], int | None], argv: Sequence[str]
     raise KeyboardInterrupt, so that partial files are removed, and give 130, 143 and 129; an output whose reader has
     closed it (`| head`) gives 141.
     """
+    for name, mode in (("stdout", "r"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed from the start: results are refused, messages go nowhere
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (until the process ends)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters that a terminal's encoding lacks are escaped: α in ASCII
             stream.reconfigure(errors="backslashreplace")
@@ -98,9 +101,7 @@ def shell_command(command: str) -> str:
     return f"python {command}.py" if is_script else f"minitf {command}"
 
 
-# ---- Messages ----
-#
-# On standard error, which need not be open.
+# ---- Messages, on standard error ----
 
 Say = Callable[[str], None]
 """Print a line for the user."""
@@ -123,13 +124,13 @@ def silent(text: str) -> None:
 
 def put(text: str) -> None:
     """Write a text to standard error; do nothing if it is closed or its reader has gone."""
-    if sys.stderr is None:  # closed from the start
-        return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):  # the rest of the buffer must not fail again when the process ends
+    except (OSError, ValueError, AttributeError):
+        with suppress(
+            OSError, ValueError, AttributeError
+        ):  # the rest of the buffer must not fail again when the process ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -199,10 +200,10 @@ class StopRequest:
         if self.received is not None:
             raise KeyboardInterrupt(number)
         self.received = signal.Signals(number)
-        if self._tells and sys.stderr is not None:
+        if self._tells:
             # Not `print`, which the signal may have interrupted: Python's buffered files are not reentrant
             text = f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n"
-            with suppress(OSError, ValueError):  # closed, or its reader has gone
+            with suppress(OSError, ValueError, AttributeError):  # closed, or its reader has gone
                 os.write(sys.stderr.fileno(), text.encode())
 
 

@@ -79,7 +79,7 @@ class DataParallel(SingleProcess):
         advice = f"every host must see the same directory {os.path.abspath(self._directory)}"
         require_same(self.group, texts, advice)
         if self.is_main_process:
-            self.group.broadcast_value(state.to_plain())
+            self.group.broadcast_value(asdict(state))
         else:
             run.state = state_from_plain(self.group.broadcast_value(None))
             optimizer.step_count = run.state.step

@@ -1,31 +1,47 @@
-"""The training loop (section 5)."""
+"""The training loop (section 5), with its validations and checkpoints."""
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from autograd import random
+from autograd import no_grad, random
 from autograd.backend import backend_of
 from minitf.config import OptimizerConfig
+from minitf.data.batches import Batches
+from minitf.data.text import read_lines
+from minitf.decoding.lines import LineTranslator, Plan, search_of
+from minitf.evaluation.metrics import bleu as bleu_of
+from minitf.model.transformer import Transformer
 from minitf.storage.checkpoints import with_prefix
+from minitf.system.environment import sum_left_to_right
 from minitf.system.process import Say, StopRequest
 from minitf.training.divergence import diverged, divergence
-from minitf.training.optim import compute_gradients, learning_rate
-from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, owes_validation, validate
+from minitf.training.optim import batch_loss, compute_gradients, learning_rate
+from minitf.training.run import MODEL, MOVING_AVERAGE, OPTIMIZER, Run, SingleProcess
 from minitf.training.state import (
     PLANNED_AT,
     Clock,
     Interval,
     Progress,
+    TrainState,
     checkpoint_is_due,
     is_finished,
     last_step,
+    perplexity,
     record_checkpoint,
+    record_validation,
     schedule,
+    validation_is_due,
 )
 
+Nats = tuple[float, int]
+"""Negative log-likelihood of a batch, and its number of target tokens."""
 SPARE = 0.95  # of the steps that would fit the minutes: validations and checkpoints take some time
 
 
@@ -133,7 +149,8 @@ def apply(run: Run, update: Interval, rate: float) -> None:
     """Let Adam, and the moving average after it, make an update of the mean loss of a token, its gradient clipped."""
     clip, norm = run.config.optimizer.clip_norm, update.gradient_norm
     run.optimizer.step(rate, (1.0 if clip is None or norm <= clip else clip / norm) / update.target_tokens)
-    run.state.add_update(update)
+    run.state.interval.add_update(update)
+    run.state.target_tokens += update.target_tokens
     if run.moving_average is not None:
         run.moving_average.update(run.optimizer.step_count)
 
@@ -175,6 +192,115 @@ def warn_of_warm_up(how: str, end: int, config: OptimizerConfig, say: Say) -> No
         )
 
 
+# ---- Validation: loss and BLEU on the validation text ------------------------------------------------------------
+
+
+def owes_validation(run: Run) -> bool:
+    """True if this step is one to validate, and has not been validated."""
+    return run.data.valid is not None and validation_is_due(run.config, run.state, run.data.train.epoch)
+
+
+def validate(run: Run, progress: Progress) -> None:
+    """Measure the validation loss, and BLEU if that is the metric; log and show them, and keep the best weights.
+
+    The weights measured are the moving average if there is one.  Does nothing without a validation text, and for a step
+    that has been validated.
+    """
+    state, data, process = run.state, run.data, run.process
+    if data.valid is None or state.validated_step == state.step:
+        return
+    start, bleu, sample = time.perf_counter(), None, None
+    with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
+        loss = mean_nll(run.model, data.valid, process)
+        if run.config.valid_metric == "bleu":
+            bleu = process.broadcast(validation_bleu(run) if process.is_main_process else None)
+        improved = is_best(run.config.valid_metric, state, loss, bleu)
+        if process.is_main_process and improved:
+            save_best(run, loss, bleu)
+        if process.is_main_process and math.isfinite(loss):
+            sample = sample_of(run, data.valid)
+    record_validation(state, data.train.epoch, improved, loss, bleu)
+    spent_s = process.broadcast(time.perf_counter() - start)
+    state.elapsed_s += spent_s
+    state.interval.start_s += spent_s  # tokens per second are those of training
+    log_validation(run, loss, bleu, progress.say)
+    if bleu is not None:
+        progress.bleu = bleu
+    if sample is not None:
+        progress.say(f"    {sample[0]}\n  → {sample[1]}")
+
+
+def mean_nll(model: Transformer, valid: Batches, process: SingleProcess) -> float:
+    """Mean negative log-likelihood in nats per target token, without dropout and label smoothing.
+
+    Its exponential is the perplexity.
+    """
+    losses: list[Nats] = []
+    model.eval()
+    with no_grad():
+        for batch in valid.one_epoch(process.rank, process.size):  # of several ranks, each has its share
+            losses.append((batch_loss(model, batch, label_smoothing=0.0)[1].item(), batch.target_tokens))
+    model.train()
+    gathered = interleaved(process.all_gather(losses, "the validation"))
+    return sum_left_to_right(nll for nll, _ in gathered) / sum(tokens for _, tokens in gathered)
+
+
+def interleaved(ranks: Sequence[Sequence[Nats]]) -> list[Nats]:
+    """The losses of all validation batches in their order, from those of batches rank, rank + size, … of each rank."""
+    return [ranks[i % len(ranks)][i // len(ranks)] for i in range(sum(map(len, ranks)))]
+
+
+def validation_bleu(run: Run) -> float:
+    """BLEU of the model's greedy translations of the validation text."""
+    assert run.data.texts.valid is not None
+    sources, references = (list(read_lines(path)) for path in run.data.texts.valid)
+    return bleu_of(greedy_translations(run, sources), references, tokenize=run.config.bleu_tokenize).score
+
+
+def sample_of(run: Run, valid: Batches) -> tuple[str, str]:
+    """Return the first validation sentence and its greedy translation."""
+    (text,) = run.data.vocabulary.source.decode([valid.corpus.source[0].tolist()])
+    (translation,) = greedy_translations(run, [text])
+    return text, translation
+
+
+def greedy_translations(run: Run, sources: list[str]) -> list[str]:
+    """Translate lines with the weights that the model has now."""
+    longest = run.config.max_length - 1
+    translator = LineTranslator(run.model, run.data.vocabulary, max_source_length=longest, warn=lambda message: None)
+    found = translator.nbest(sources, Plan(replace(search_of(run.config), beam=1)))
+    return [best.text for best, *_ in found]
+
+
+def is_best(metric: str, state: TrainState, loss: float, score: float | None) -> bool:
+    """True if this validation is better than all before, by the run's metric.  A loss that is not finite never is."""
+    if not math.isfinite(loss):
+        return False
+    if metric == "bleu":
+        assert score is not None
+        return state.best_bleu is None or score > state.best_bleu
+    return state.best_loss is None or loss < state.best_loss
+
+
+def log_validation(run: Run, loss: float, score: float | None, say: Say) -> None:
+    """Write a validation to the log, and print it."""
+    state = run.state
+    record = {
+        "step": state.step,
+        "epoch": run.data.train.epoch,
+        "valid_loss": loss,
+        "valid_perplexity": perplexity(loss),
+        **({} if score is None else {"valid_bleu": score}),
+        "elapsed_s": state.elapsed_s,
+    }
+    run.log.append(record)
+    shown = "" if score is None else f", BLEU {score:.2f}"
+    say(f"step {state.step:,}: validation loss {loss:.4f}, perplexity {perplexity(loss):.3f}{shown}")
+
+
+# ---- Files -------------------------------------------------------------------------------------------------------
+
+
 def save(run: Run) -> None:
     """Write a checkpoint, complete or not at all, in the main process, after checking that all ranks agree.
 
@@ -186,8 +312,7 @@ def save(run: Run) -> None:
     record_checkpoint(run.config, state, run.data.train.epoch)
     if not run.process.is_main_process:
         return
-    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
-    arrays |= with_prefix(OPTIMIZER, run.optimizer.state_arrays())
+    arrays = weights_of(run) | with_prefix(OPTIMIZER, run.optimizer.state_arrays())
     if run.moving_average is not None:
         arrays |= with_prefix(MOVING_AVERAGE, run.moving_average.arrays)
     arrays = {name: backend_of([array]).to_host(array) for name, array in arrays.items()}
@@ -197,5 +322,17 @@ def save(run: Run) -> None:
     run.log.sync()
     state.log_offset = run.log.offset
     state.data = run.data.train.state()
-    run.checkpoints.save(state.step, arrays, state.to_plain())
+    run.checkpoints.save(state.step, arrays, asdict(state))
     run.checkpoints.forget_best(but=state.best_step)
+
+
+def save_best(run: Run, loss: float, bleu: float | None) -> None:
+    """Write the weights that were validated: the model's, which may be a moving average at the time of the call."""
+    state = run.state
+    about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
+    run.checkpoints.save_best(state.step, weights_of(run), about)
+
+
+def weights_of(run: Run) -> dict[str, np.ndarray]:
+    """Return the weights that the model has now, by their names in a checkpoint."""
+    return with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})

@@ -8,6 +8,7 @@ from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.tensor import note_change
 from minitf.config import OptimizerConfig
+from minitf.config.options import of_type
 from minitf.data.batches import Batch
 from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Reduction, Transformer
@@ -93,10 +94,11 @@ class Adam:
         lr: float = 1e-3,
     ):
         named = parameters if isinstance(parameters, dict) else {str(i): p for i, p in enumerate(parameters)}
-        self.named_parameters, self.config, self.lr = named, config, lr
+        self.named_parameters, self.config, self.lr = named, of_type(OptimizerConfig, config, "config"), lr
         self.step_count = 0
-        self.m = {name: _zeros_like(p.data) for name, p in named.items()}  # first moments
-        self.v = {name: _zeros_like(p.data) for name, p in named.items()}  # second moments
+        self.m, self.v = (  # first and second moments
+            {name: backend_of([p.data]).xp.zeros(p.shape, p.dtype) for name, p in named.items()} for _ in range(2)
+        )
 
     def step(self, rate: float | None = None, gradient_scale: float = 1.0) -> None:
         """Update every parameter that has a gradient, after multiplying the gradient by `gradient_scale`.
@@ -139,7 +141,3 @@ class Adam:
         """Continue from `state_arrays()` after `step_count` updates.  Raises: ValueError if names or shapes differ."""
         load_arrays(self.state_arrays(), arrays, "the optimizer's moments")
         self.step_count = step_count
-
-
-def _zeros_like(a: Array) -> Array:
-    return backend_of([a]).xp.zeros(a.shape, a.dtype)

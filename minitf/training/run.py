@@ -1,9 +1,7 @@
-"""A training run: what it consists of, how its process takes part in a job, and its validation."""
+"""A training run: what it consists of, and how its process takes part in a job."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -11,40 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from autograd import no_grad
 from minitf.config import PathPair, RunConfig
 from minitf.config.run_config import parse_devices
 from minitf.data.batches import Batch, Batches
-from minitf.data.text import read_lines
 from minitf.data.vocabulary import AnyVocabulary
-from minitf.decoding.lines import LineTranslator, Plan, search_of
-from minitf.evaluation.metrics import bleu as bleu_of
 from minitf.model.layers import Module
 from minitf.model.parameters import Parameter, load_arrays
 from minitf.model.transformer import Transformer
-from minitf.storage.checkpoints import Checkpoints, with_prefix
+from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory
-from minitf.system.environment import sum_left_to_right
-from minitf.system.process import Say, StopRequest
-from minitf.training.optim import Adam, batch_loss
-from minitf.training.state import (
-    Clock,
-    Interval,
-    Progress,
-    RunLog,
-    TrainState,
-    perplexity,
-    record_validation,
-    validation_is_due,
-)
+from minitf.system.process import StopRequest
+from minitf.training.optim import Adam
+from minitf.training.state import Clock, Interval, RunLog, TrainState
 
 __all__ = ["MODEL", "OPTIMIZER", "Run"]
 
 MODEL, OPTIMIZER, MOVING_AVERAGE = "model.", "optimizer.", "moving_average."
 """Prefixes of the names of tensors in a checkpoint."""
 Array = Any
-Nats = tuple[float, int]
-"""Negative log-likelihood of a batch, and its number of target tokens."""
 Sums = Sequence[tuple[Batch, Any, Any]]
 """The batches of an update, each with its loss and negative log-likelihood, which a GPU may yet have to compute."""
 
@@ -186,117 +168,3 @@ class SingleProcess:
     def communication_times(self) -> dict[str, float]:
         """Seconds of communication since the last call, for the log."""
         return {}
-
-
-# ---- Validation: loss and BLEU on the validation text ------------------------------------------------------------
-
-
-def owes_validation(run: Run) -> bool:
-    """True if this step is one to validate, and has not been validated."""
-    return run.data.valid is not None and validation_is_due(run.config, run.state, run.data.train.epoch)
-
-
-def validate(run: Run, progress: Progress) -> None:
-    """Measure the validation loss, and BLEU if that is the metric; log and show them, and keep the best weights.
-
-    The weights measured are the moving average if there is one.  Does nothing without a validation text, and for a step
-    that has been validated.
-    """
-    state, data, process = run.state, run.data, run.process
-    if data.valid is None or state.validated_step == state.step:
-        return
-    start, bleu, sample = time.perf_counter(), None, None
-    with run.moving_average.in_place(run.model) if run.moving_average else nullcontext():
-        loss = mean_nll(run.model, data.valid, process)
-        if run.config.valid_metric == "bleu":
-            bleu = process.broadcast(validation_bleu(run) if process.is_main_process else None)
-        improved = is_best(run.config.valid_metric, state, loss, bleu)
-        if process.is_main_process and improved:
-            save_best(run, loss, bleu)
-        if process.is_main_process and math.isfinite(loss):
-            sample = sample_of(run, data.valid)
-    record_validation(state, data.train.epoch, improved, loss, bleu)
-    spent_s = process.broadcast(time.perf_counter() - start)
-    state.elapsed_s += spent_s
-    state.interval.start_s += spent_s  # tokens per second are those of training
-    log_validation(run, loss, bleu, progress.say)
-    if bleu is not None:
-        progress.bleu = bleu
-    if sample is not None:
-        progress.say(f"    {sample[0]}\n  → {sample[1]}")
-
-
-def save_best(run: Run, loss: float, bleu: float | None) -> None:
-    """Write the weights that were validated: the model's, which may be a moving average at the time of the call."""
-    state = run.state
-    arrays = with_prefix(MODEL, {name: p.numpy() for name, p in run.model.named_parameters().items()})
-    about = {"step": state.step, "vocabulary": state.vocabulary, "valid_loss": loss, "valid_bleu": bleu}
-    run.checkpoints.save_best(state.step, arrays, about)
-
-
-def mean_nll(model: Transformer, valid: Batches, process: SingleProcess) -> float:
-    """Mean negative log-likelihood in nats per target token, without dropout and label smoothing.
-
-    Its exponential is the perplexity.
-    """
-    losses: list[Nats] = []
-    model.eval()
-    with no_grad():
-        for batch in valid.one_epoch(process.rank, process.size):  # of several ranks, each has its share
-            losses.append((batch_loss(model, batch, label_smoothing=0.0)[1].item(), batch.target_tokens))
-    model.train()
-    gathered = interleaved(process.all_gather(losses, "the validation"))
-    return sum_left_to_right(nll for nll, _ in gathered) / sum(tokens for _, tokens in gathered)
-
-
-def interleaved(ranks: Sequence[Sequence[Nats]]) -> list[Nats]:
-    """The losses of all validation batches in their order, from those of batches rank, rank + size, … of each rank."""
-    return [ranks[i % len(ranks)][i // len(ranks)] for i in range(sum(map(len, ranks)))]
-
-
-def validation_bleu(run: Run) -> float:
-    """BLEU of the model's greedy translations of the validation text."""
-    assert run.data.texts.valid is not None
-    sources, references = (list(read_lines(path)) for path in run.data.texts.valid)
-    return bleu_of(greedy_translations(run, sources), references, tokenize=run.config.bleu_tokenize).score
-
-
-def sample_of(run: Run, valid: Batches) -> tuple[str, str]:
-    """Return the first validation sentence and its greedy translation."""
-    (text,) = run.data.vocabulary.source.decode([valid.corpus.source[0].tolist()])
-    (translation,) = greedy_translations(run, [text])
-    return text, translation
-
-
-def greedy_translations(run: Run, sources: list[str]) -> list[str]:
-    """Translate lines with the weights that the model has now."""
-    longest = run.config.max_length - 1
-    translator = LineTranslator(run.model, run.data.vocabulary, max_source_length=longest, warn=lambda message: None)
-    found = translator.nbest(sources, Plan(replace(search_of(run.config), beam=1)))
-    return [best.text for best, *_ in found]
-
-
-def is_best(metric: str, state: TrainState, loss: float, score: float | None) -> bool:
-    """True if this validation is better than all before, by the run's metric.  A loss that is not finite never is."""
-    if not math.isfinite(loss):
-        return False
-    if metric == "bleu":
-        assert score is not None
-        return state.best_bleu is None or score > state.best_bleu
-    return state.best_loss is None or loss < state.best_loss
-
-
-def log_validation(run: Run, loss: float, score: float | None, say: Say) -> None:
-    """Write a validation to the log, and print it."""
-    state = run.state
-    record = {
-        "step": state.step,
-        "epoch": run.data.train.epoch,
-        "valid_loss": loss,
-        "valid_perplexity": perplexity(loss),
-        **({} if score is None else {"valid_bleu": score}),
-        "elapsed_s": state.elapsed_s,
-    }
-    run.log.append(record)
-    shown = "" if score is None else f", BLEU {score:.2f}"
-    say(f"step {state.step:,}: validation loss {loss:.4f}, perplexity {perplexity(loss):.3f}{shown}")

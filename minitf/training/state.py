@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -114,15 +114,6 @@ class TrainState:
     on_schedule: bool = True  # False: saved because the run stopped here; deleted once there is a newer checkpoint
     planned_steps: int = 0  # updates of the schedule that fits the minutes; 0: the configuration's schedule
     interval: Interval = field(default_factory=Interval)
-
-    def add_update(self, update: Interval) -> None:
-        """Count an update that Adam has made."""
-        self.interval.add_update(update)
-        self.target_tokens += update.target_tokens
-
-    def to_plain(self) -> dict[str, Any]:
-        """Convert to JSON values."""
-        return asdict(self)
 
 
 # ---- Schedule ----

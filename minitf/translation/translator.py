@@ -20,21 +20,13 @@ from autograd.backend import get_backend
 from autograd.fast import return_freed_memory, set_precision
 from minitf.config import RunConfig
 from minitf.config.model import EOS
+from minitf.config.options import shown
 from minitf.config.run_config import check_precision
-from minitf.data.text import PathLike
+from minitf.data.text import PathLike, refuse_single_string
 from minitf.data.vocabulary import AnyVocabulary, load_vocabulary, sized
 from minitf.decoding.decoder import TransformerDecoder
 from minitf.decoding.greedy import score_targets
-from minitf.decoding.lines import (
-    Ids,
-    LineTranslator,
-    Plan,
-    Settings,
-    Translation,
-    chunks_of_lines,
-    refuse_single_string,
-    search_of,
-)
+from minitf.decoding.lines import Ids, LineTranslator, Plan, Settings, Translation, chunks_of_lines, search_of
 from minitf.decoding.search import BeamSearchConfig, IncrementalDecoder, Model, hypothesis_of
 from minitf.errors import UserError
 from minitf.fast.accelerate import accelerate
@@ -203,6 +195,8 @@ class Translator(LineTranslator):
         self, pairs: Sequence[tuple[str, str | Sequence[int]]], plan: Plan, first_line: int = 1
     ) -> list[Translation]:
         """Score pairs; their lines are numbered from `first_line` in messages."""
+        if any(isinstance(pair, str) for pair in pairs):
+            raise TypeError("pairs holds a single string; give a pair of a line and its translation in its place")
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         encoded = iter(self.vocabulary.target.encode([target for _, target in pairs if isinstance(target, str)]))
         targets = [tuple(next(encoded) if isinstance(target, str) else target) for _, target in pairs]
@@ -210,9 +204,9 @@ class Translator(LineTranslator):
             if len(ids) > self.max_source_length:
                 self.warn(f"line {number} {self._too_long(ids)}")
             self._check_scorable(number, ids, target)
+        texts = self.vocabulary.target.decode(targets)
         asked = [i for i, pair in enumerate(zip(sources, targets, strict=True)) if any(pair)]
         scored = dict(zip(asked, self._force([(sources[i], targets[i]) for i in asked], plan), strict=True))
-        texts = self.vocabulary.target.decode(targets)
         results = []
         for i, (text, source, target) in enumerate(zip(texts, sources, targets, strict=True)):
             if i not in scored:  # a blank line for a blank line, which no model is asked about
@@ -341,6 +335,8 @@ def choose_checkpoints(
         raise UserError(f"average={average} and checkpoint={checkpoint} cannot be combined; choose one of the two")
     if average is not None and average < 1:
         raise UserError(f"average={average} selects no checkpoint; choose 1 (the last) or more")
+    if weights not in ("average", "best", "moving-average"):
+        raise UserError(f"weights={shown(weights)}; choose one of average, best, moving-average")
     if weights != "average" and (average or checkpoint) is not None:
         raise UserError(f"weights={weights} excludes average={average} and checkpoint={checkpoint}; choose one")
     store = Checkpoints(run.checkpoints_path)

@@ -21,8 +21,8 @@ from minitf.config import presets
 from minitf.run import start
 from minitf.storage import checkpoints
 from minitf.system.process import run_command
+from minitf.training import loop as training_loop
 from minitf.training import optim, resuming
-from minitf.training import run as training_run
 from minitf.translation.translator import Translator
 from tests.helpers.marks import parametrize_some
 from tests.helpers.patching import patch_everywhere
@@ -206,7 +206,7 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch):
     has the weights of a validation that it has yet to come to; they must not be taken for the best if it ends before.
     """
     scores = {4: 10.0, 8: 30.0, 12: 20.0, 13: 30.0}
-    monkeypatch.setattr(training_run, "validation_bleu", lambda *_: scores.get(random.get_state()[1], 1.0))
+    monkeypatch.setattr(training_loop, "validation_bleu", lambda *_: scores.get(random.get_state()[1], 1.0))
     flags = [*ground.flags, "--valid-metric", "bleu", "--set", "weights=best"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert call([*flags, "--output", str(whole)]) == 0
@@ -214,14 +214,14 @@ def test_the_weights_of_the_best_bleu_are_kept(ground, tmp_path, monkeypatch):
     bleu = [(line["step"], line["valid_bleu"]) for line in read_log(whole / "log.jsonl") if "valid_bleu" in line]
     assert bleu == [(4, 10.0), (8, 30.0), (12, 20.0), (13, 30.0)]
     with monkeypatch.context() as patch:
-        log = training_run.log_validation
+        log = training_loop.log_validation
 
         def die(run, *rest):
             if run.state.step == 8:
                 raise KeyboardInterrupt
             log(run, *rest)
 
-        patch.setattr(training_run, "log_validation", die)
+        patch.setattr(training_loop, "log_validation", die)
         assert call([*flags, "--output", str(parts), "--save-every", "5"]) == 130
     assert [path.name for path in sorted((parts / "checkpoints").glob("best-*"))] == [
         "best-00000004.safetensors",
@@ -310,7 +310,7 @@ def test_a_second_signal_stops_at_once(ground, tmp_path, monkeypatch, capfd):
 def test_a_signal_during_a_validation_stops_after_it(ground, tmp_path, monkeypatch, capfd):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        signal_at(patch, training_run.mean_nll, [signal.SIGTERM], lambda: random.get_state()[1] == 8)
+        signal_at(patch, training_loop.mean_nll, [signal.SIGTERM], lambda: random.get_state()[1] == 8)
         assert call([*ground.flags, "--output", str(run)]) == 143
     assert "step 8: validation" in capfd.readouterr().err
     assert steps_of(run)[-1] == 8

@@ -239,6 +239,25 @@ def test_errors_are_one_sentence_without_a_traceback(tiny_run, tmp_path, source)
     assert_one_error(answer(tiny_run, "--reference", tmp_path / "nothing.de", stdin=TEXT), "nothing.de: No such file")
 
 
+@pytest.mark.parametrize(("closing", "words"), [("<&-", "standard input is closed"), (">&-", "it was closed when")])
+def test_what_is_closed_is_named(tiny_run, closing, words):
+    command = ["sh", "-c", f'exec "$0" "$@" {closing}', sys.executable, PROGRAM, tiny_run, *SHORT, "--quiet"]
+    assert_one_error(subprocess.run(command, input=TEXT, capture_output=True, timeout=PATIENCE_S), words)
+
+
+@pytest.mark.parametrize("name", ["input", "reference", "score"])
+def test_an_output_replaces_nothing_that_is_read(tmp_path, call, name):
+    (tmp_path / "a").write_text("a\n")
+    (tmp_path / "b").symlink_to("a")
+    status, _, err = call("run", f"--{name}", tmp_path / "a", "--output", tmp_path / "b")
+    assert (status, f"b would replace the file of {name}" in err) == (2, True)
+
+
+def test_an_output_may_be_a_pipe(tiny_run, expected):
+    done = run(tiny_run, *SHORT, "--quiet", "--output", "/dev/stdout", stdin=TEXT)
+    assert done.stdout.decode().split("\n") == [*expected, ""]
+
+
 def test_bytes_that_are_not_utf8_stop(tiny_run):
     done = answer(tiny_run, *SHORT, "--quiet", stdin=b"the cat\na \xff tree\nthe dog\n")
     assert_one_error(done, "standard input, line 2", "0xff", "iconv -c")

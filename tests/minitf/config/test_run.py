@@ -87,8 +87,8 @@ def all_fields(config_class):
         ),
         (
             RunConfig,
-            {"max_length": 1025, "model": TransformerConfig(positions="learned")},
-            "max_length=1025 exceeds max_positions=1024 of learned positions",
+            {"max_length": 1024, "model": TransformerConfig(positions="learned", first_position=1)},
+            "max_length=1024 exceeds max_positions=1024 of learned positions; choose max_positions of 1025",
         ),
         (
             RunConfig,
@@ -105,11 +105,6 @@ def all_fields(config_class):
             TransformerConfig,
             {"positions": "learned", "max_positions": 2, "first_position": 2},
             "first_position=2 is not among the max_positions=2 of learned positions; choose at least 3 of them",
-        ),
-        (
-            RunConfig,
-            {"max_length": 1024, "model": TransformerConfig(positions="learned", first_position=1)},
-            "max_length=1024 exceeds max_positions=1024 of learned positions; choose max_positions of 1025",
         ),
         (TranslateConfig, {"run": Path("r"), "precision": "bf16"}, "precision=bf16 requires a GPU"),
         (TranslateConfig, {"run": Path("r"), "weights": "best", "average": 5}, "weights=best is no average of"),

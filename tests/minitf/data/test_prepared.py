@@ -242,7 +242,7 @@ def test_a_file_in_place_of_the_folder(room):
         room.prepare()
     room.target.rmdir()
     os.mkfifo(room.target)
-    with pytest.raises(UserError, match=r"train\.de is a pipe or device"):
+    with pytest.raises(UserError, match=r"train\.de is not a regular file"):
         room.prepare()
 
 

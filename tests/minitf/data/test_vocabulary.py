@@ -101,8 +101,9 @@ def test_empty_lines_have_no_ids(vocabulary):
     assert vocabulary.encode(["", " \t\u00a0\u2028", "x"])[:2] == [[], []]
     assert vocabulary.encode([]) == vocabulary.decode([]) == vocabulary.pieces([]) == []
     assert vocabulary.decode([[], []]) == ["", ""]
-    with pytest.raises(TypeError, match="found one str"):
-        vocabulary.encode("a line")
+    for use in (vocabulary.encode, lambda line: vocabulary.train(line, 300, "none")):
+        with pytest.raises(TypeError, match="a single string"):
+            use("a line")
 
 
 @pytest.mark.parametrize("wrong", [-1, 330, 10**12])

@@ -104,13 +104,6 @@ def test_a_store_for_reading_changes_nothing(tmp_path):
     assert sorted(os.listdir(folder)) == before
 
 
-def test_a_step_that_is_not_there(tmp_path):
-    with pytest.raises(UserError, match=r"no checkpoint of step 3; there are: 1, 2$"):
-        filled(tmp_path, [1, 2]).existing(3)
-    with pytest.raises(UserError, match=r"there are: none$"):
-        Checkpoints(tmp_path / "empty").existing(3)
-
-
 # ---- Found again ----
 
 

@@ -78,10 +78,12 @@ def test_files_of_someone_else_are_not_cleared_away(tmp_path, own):
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
     RunDirectory.create(tmp_path, CONFIG).close()
-    for name in (".config.json.01234567.partial", ".test.hypotheses.89abcdef.partial"):
+    (tmp_path / "data").mkdir()
+    for name in (".config.json.01234567.partial", "data/.a.ids.89abcdef.partial"):
         (tmp_path / name).write_text("half")
     RunDirectory.resume(tmp_path, CONFIG).close()
-    assert sorted(os.listdir(tmp_path)) == ["config.json", "environment.json", "lock"]
+    assert sorted(os.listdir(tmp_path)) == ["config.json", "data", "environment.json", "lock"]
+    assert os.listdir(tmp_path / "data") == []
 
 
 def test_parts_of_a_run_are_refused(tmp_path):

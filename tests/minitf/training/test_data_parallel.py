@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from minitf.parallel.group import Group, ParallelError
 from minitf.training.data_parallel import require_same, share_of_update
-from minitf.training.run import interleaved
+from minitf.training.loop import interleaved
 
 # ---- Shares ------------------------------------------------------------------------------------------------------
 

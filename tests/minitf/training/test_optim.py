@@ -154,6 +154,8 @@ def test_a_list_of_parameters_and_one_learning_rate():
             optimizer.step(*rates[step : step + 1])
     for one, other in zip(named.values(), listed, strict=True):
         np.testing.assert_array_equal(one.data, other.data)
+    with pytest.raises(TypeError, match=r"config=0\.1 is of type float, not OptimizerConfig"):
+        Adam(named, 0.1)
 
 
 # ---- Its state ----

@@ -1,6 +1,7 @@
 """Checkpoints of a run: everything comes back, and nothing is written that is not finite."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_everything_is_restored(run, said):
     run.log.append({"step": 1})
     run.state.step, run.state.best_loss = 6, 1.5
     save(run)
-    saved = run.state.to_plain()
+    saved = asdict(run.state)
     arrays = {name: p.data.copy() for name, p in run.model.named_parameters().items()}
     arrays |= {name: moment.copy() for name, moment in run.optimizer.state_arrays().items()}
     assert saved["on_schedule"] is False  # every 4 steps
@@ -38,7 +39,7 @@ def test_everything_is_restored(run, said):
     next(run.data.train)
     run.state = TrainState(vocabulary="w", valid_corpus="v")
     restore(run, said.append)
-    assert run.state.to_plain() == saved
+    assert asdict(run.state) == saved
     assert run.optimizer.step_count == 6
     assert (run.data.train.epoch, run.data.train.position) == (saved["data"]["epoch"], saved["data"]["position"])
     assert read_log(run.log.path) == [{"step": 1}]

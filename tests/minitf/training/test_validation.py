@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from additions.pages.run_log import read_log
-from minitf.training import run as training_run
-from minitf.training.run import MovingAverage, mean_nll, owes_validation, validate
+from minitf.training import loop as training_loop
+from minitf.training.loop import mean_nll, owes_validation, validate
+from minitf.training.run import MovingAverage
 from minitf.training.state import out_of_patience
 from tests.helpers.batches import batch_of
 from tests.helpers.small_run import CONFIG, SENTENCES
@@ -32,7 +33,7 @@ def test_mean_nll_is_that_of_each_sentence_alone(run):
 
 def test_best_loss_and_patience(run, said, monkeypatch):
     losses = [3.0, 2.0, 2.0, math.nan, 2.5, 1.5, math.inf]
-    monkeypatch.setattr(training_run, "mean_nll", lambda *_: losses[run.state.step - 1])
+    monkeypatch.setattr(training_loop, "mean_nll", lambda *_: losses[run.state.step - 1])
     run.config = replace(CONFIG, patience=3)
     seen = []
     for run.state.step in range(1, 8):

@@ -23,7 +23,7 @@ from minitf.errors import UserError
 from minitf.storage import checkpoints
 from minitf.storage.checkpoints import Checkpoints
 from minitf.storage.run_directory import RunDirectory, save_config
-from minitf.training.run import validation_bleu
+from minitf.training.loop import validation_bleu
 from minitf.translation.translator import Translator
 
 LINES = ["the cat", "", "ein Haus, ein Baum und ein Garten", "  \t ", "a tree!", "der Vogel sang", " two  houses\u00a0"]
@@ -98,8 +98,10 @@ def test_one_line_has_one_translation(copier):
 
 def test_a_single_string_is_refused(copier):
     for method in copier.translate_nbest, copier.translate_stream:
-        with pytest.raises(TypeError, match="character by character"):
+        with pytest.raises(TypeError, match="lines is a single string"):
             list(method("the cat"))
+    with pytest.raises(TypeError, match="pairs holds a single string"):
+        copier.score(["ab"])
 
 
 # ---- Batches -----------------------------------------------------------------------------------------------------
@@ -268,10 +270,9 @@ def test_settings_reach_the_search(copier, searches):
         replace(default, n_best=2),
         replace(default, beam=5, alpha=1.0, max_extra_length=9),
     ]
-    with pytest.raises(UserError, match="beam=0"):
-        copier.translate(["a"], beam=0)
-    with pytest.raises(UserError, match="n_best=5"):
-        copier.translate_nbest(["a"], n_best=5)
+    for setting in ({"beam": 0}, {"n_best": 5}, {"max_tokens_per_batch": 1.5}):
+        with pytest.raises(UserError, match="=".join(map(str, *setting.items()))):
+            copier.translate(["a"], **setting)
 
 
 # ---- The Transformer of a run ------------------------------------------------------------------------------------
@@ -369,8 +370,9 @@ def test_runs_that_cannot_be_used_are_told_apart(make_run, tmp_path, tiny_vocabu
         Translator.load(run, checkpoint=7)
     with pytest.raises(UserError, match="average=2 and checkpoint=1 cannot be combined"):
         Translator.load(run, average=2, checkpoint=1)
-    with pytest.raises(UserError, match="average=0"):
-        Translator.load(run, average=0)
+    for setting in ({"average": 0}, {"weights": "newest"}):
+        with pytest.raises(UserError, match=r"average=0|weights='newest'"):
+            Translator.load(run, **setting)
 
 
 def test_parts_of_a_run_that_do_not_belong_together_are_refused(make_run, tmp_path, tiny_vocabulary):
@@ -416,6 +418,8 @@ def test_scores_of_blank_lines_and_of_streams(tiny_run):
     scored = translator.score(pairs)
     assert scored[0] == Translation("", 0.0, 0.0, True, (), ())
     assert all(each.log_probability < 0 for each in scored[1:])
+    with pytest.raises(UserError, match="token id 99999 is outside the vocabulary"):
+        translator.score([("a", [99999])])
     streamed = list(translator.score_stream([source for source, _ in pairs], (target for _, target in pairs)))
     assert streamed == [[each] for each in scored]
     with pytest.raises(UserError, match="line 2 has no translation"):
