@@ -47,8 +47,13 @@ PIECES = st.one_of(
 )
 BYTES = st.lists(PIECES, max_size=12).map(b"".join)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(SPECIAL),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(CHARACTERS, max_size=8)
+    | st.sampled_from(SPECIAL),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(CHARACTERS, max_size=8), inner, max_size=4),
     max_leaves=8,
 )
 SLOW_MS = 20_000  # an input that takes longer counts as one that hangs
@@ -189,7 +194,7 @@ ARRAYS = {"model.a": np.arange(6, dtype=np.float32).reshape(2, 3), "optimizer.m.
 
 def forged(whole):
     """Checkpoint files with a changed header and a valid digest."""
-    names = st.text(max_size=9) | st.sampled_from(["model.a", "b", "__metadata__"])
+    names = st.text(CHARACTERS, max_size=9) | st.sampled_from(["model.a", "b", "__metadata__"])
     return st.builds(forge, st.just(whole), st.dictionaries(names, JSON, max_size=3), st.binary(max_size=40))
 
 

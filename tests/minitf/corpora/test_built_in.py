@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from minitf.corpora.built_in import Corpus, built_in_corpus, write_corpus
+from minitf.corpora.built_in import Corpus, built_in_corpus, first, write_corpus
 from minitf.errors import UserError
 
 SMALL = {"train_pairs": 300, "valid_pairs": 20, "test_pairs": 30}
@@ -24,16 +24,16 @@ def test_sizes(corpus):
     assert (len(corpus.train), len(corpus.valid), len(corpus.test)) == (30_000, 1_000, 1_000)
     small = built_in_corpus(**SMALL)
     assert small == Corpus(corpus.train[:300], corpus.valid[:20], corpus.test[:30])
-    assert built_in_corpus(train_pairs=0, valid_pairs=0, test_pairs=0) == Corpus([], [], [])
+    assert first(corpus, train_pairs=0, valid_pairs=0, test_pairs=0) == Corpus([], [], [])
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_sizes_that_cannot_be(name):
+def test_sizes_that_cannot_be(corpus, name):
     with pytest.raises(UserError, match=rf"{name}=-1 is negative"):
-        built_in_corpus(**{**SMALL, name: -1})
+        first(corpus, **{**SMALL, name: -1})
     most = 30_000 if name == "train_pairs" else 1_000
     with pytest.raises(UserError, match=rf"{name}={most + 1} is more than the {most} that are built in; ask for fewer"):
-        built_in_corpus(**{**SMALL, name: most + 1})
+        first(corpus, **{**SMALL, name: most + 1})
 
 
 def test_written_files(tmp_path):

@@ -18,10 +18,9 @@ from minitf.system.files import atomic_write
 
 # Everything that some other notion of a line would cut at, or that a careless reader would drop.
 ODD_CHARACTERS = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\0\x01\ufeff\u200b\u00a0\u0301\u05d0\u202e😀👩‍👩‍👧\t ▁"
+CHARACTERS = st.characters(exclude_categories=["Cs"])  # of codec="utf-8", Hypothesis makes a list for two seconds
 LINES = st.lists(
-    st.text(st.one_of(st.sampled_from(ODD_CHARACTERS), st.characters(codec="utf-8"))).map(
-        lambda line: line.replace("\n", "")
-    )
+    st.text(st.one_of(st.sampled_from(ODD_CHARACTERS), CHARACTERS)).map(lambda line: line.replace("\n", ""))
 )
 
 
@@ -95,16 +94,16 @@ def test_bytes_that_are_not_utf8_are_located(data, line, byte, input_byte, value
 def test_reading_takes_the_memory_of_a_line(tmp_path):
     path = tmp_path / "large.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
-        for _ in range(10):
+        for _ in range(3):
             file.write(b"a few words\n" * 100_000)
     code = (
         "import resource, sys; from minitf.data.text import read_lines\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "assert sum(1 for _ in read_lines(sys.argv[1])) == 1_000_000\n"
+        "assert sum(1 for _ in read_lines(sys.argv[1])) == 300_000\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     grown = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
-    assert int(grown.stdout) < 4 * 1024  # KiB, for a text of 12 MB: 60 MiB as a list of strings
+    assert int(grown.stdout) < 4 * 1024  # KiB, for a text of 3.6 MB: 18 MiB as a list of strings
 
 
 def test_broken_compressed_files(tmp_path):
@@ -143,7 +142,7 @@ def test_an_empty_side_is_named(tmp_path, source, target, empty):
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(st.lists(st.text(max_size=9)), st.integers(1, 5), st.integers(1, 20))
+@given(st.lists(st.text(CHARACTERS, max_size=9)), st.integers(1, 5), st.integers(1, 20))
 def test_chunks_hold_everything_in_order_and_no_more_than_asked(items, max_items, max_characters):
     chunks = list(in_chunks(items, len, max_items=max_items, max_characters=max_characters))
     assert [item for chunk in chunks for item in chunk] == items
