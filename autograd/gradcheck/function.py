@@ -268,16 +268,13 @@ class CheckedFunction:
     ) -> list[Array]:
         """Gradients of Σ cotangent · output, one array per input: zeros for an input that requires no gradient now.
 
-        outputs: all outputs of one call, or of several in a row
-        cotangents: of the differentiable outputs; None leaves an output out
+        cotangents: of the differentiable ones of all outputs; None leaves an output out
 
         Raises: GradcheckError if an op's gradient does not fit its input
         """
-        calls = len(cotangents) // len(self.outputs)
-        count = len(outputs) // calls
-        chosen = [outputs[k * count + j] for k in range(calls) for j in self.outputs]
         pairs = [(y, c if c.dtype == y.dtype else c.astype(y.dtype, order="K"))
-                 for y, c in zip(chosen, cotangents, strict=True) if c is not None and y.requires_grad]  # fmt: skip
+                 for y, c in zip([outputs[j] for j in self.outputs], cotangents, strict=True)
+                 if c is not None and y.requires_grad]  # fmt: skip
         active = [tensor for tensor in self.tensors if tensor.requires_grad]
         last = _OpAtWork()
         try:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -104,29 +103,26 @@ class Line:
         weights = abs(self.weights) if absolute else self.weights
         return np.array([(weights * np.where(weights == 0, 0, values)).sum()])
 
-    @contextmanager
-    def _moved(self, points: Sequence[Array], t: float | complex) -> Iterator[float]:
-        """Context manager: points moved by t; gives the t that is left after rounding."""
-        starts = [np.array(points[i][index]) for i, index, _ in self.moves]
-        try:
-            for (i, index, direction), start in zip(self.moves, starts, strict=True):
-                points[i][index] = start + t * direction
-            if len(starts) == 1 and starts[0].ndim == 0 and not isinstance(t, complex):
-                i, index, direction = self.moves[0]
-                finite = np.isfinite(starts[0])
-                t = (float(points[i][index]) - float(starts[0])) / float(direction) if finite else 0.0
-            yield t  # type: ignore[misc]
-        finally:
-            for (i, index, _), start in zip(self.moves, starts, strict=True):
-                points[i][index] = start
+    def _moved(self, points: Sequence[Array], t: complex) -> list[Array]:
+        """Points moved by t."""
+        moved = [*points]
+        for i, index, direction in self.moves:
+            moved[i] = copy_with_layout(points[i])
+            moved[i][index] += t * direction
+        return moved
 
+    @np.errstate(all="ignore")
     def __call__(self, t: float) -> tuple[float, Array]:
         """The t that is left after rounding, and the values there, [K]; NaN where the function raises an error."""
-        with self._moved(self.points, t) as moved, np.errstate(all="ignore"):
-            try:
-                return moved, self._values(self.function.evaluate())
-            except Exception:  # nobody asked for this point, which may be beyond the edge of the domain
-                return moved, np.full(self.middle.shape, np.nan)
+        points = self._moved(self.points, t)
+        if isinstance(self.toward, tuple):
+            ((i, index, _),) = self.moves
+            start = float(self.points[i][index])
+            t = float(points[i][index]) - start if math.isfinite(start) else 0.0
+        try:
+            return t, self._values(self.function.at(points).evaluate())
+        except Exception:  # nobody asked for this point, which may be beyond the edge of the domain
+            return t, np.full(self.middle.shape, np.nan)
 
     def complex_slope(self, points: Sequence[Array]) -> tuple[Array, Array]:
         """Im f(x + i h) / h, exact up to h², as no difference is taken, and its rounding.  Shapes: -> [K] twice
@@ -136,8 +132,7 @@ class Line:
         Source: W. Squire and G. Trapp, "Using complex variables to estimate derivatives of real functions",
         SIAM Review 40 (1998), 110-112
         """
-        with self._moved(points, 1e-20j):
-            found = self.function.evaluate_complex(points).imag / 1e-20
+        found = self.function.evaluate_complex(self._moved(points, 1e-20j)).imag / 1e-20
         rounding = 0.0 if self.weights is None else 16 * ROUNDING * self._values(abs(found), absolute=True)
         return self._values(found), np.broadcast_to(rounding, self.middle.shape)
 

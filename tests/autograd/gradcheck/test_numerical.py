@@ -81,6 +81,13 @@ def test_steps_are_not_searched_for_each_of_many_wrong_derivatives():
     assert len(calls) < 2000
 
 
+def test_steps_are_searched_for_each_of_many_where_the_first_shows_too_little():
+    k = np.tile([1.0, 1000.0], 8)
+    slopes = k * np.where(np.arange(16) < 15, 1, 1.001)
+    wrong = op(lambda x: 1e9 + np.sin(k * x), lambda self, g: g * slopes * np.cos(k * self.saved[0]))
+    assert "1 of 256 derivatives differ" in message(wrong, np.linspace(0.1, 0.2, 16), options=CENTRAL)
+
+
 def test_verbose_says_what_was_compared(capsys):
     assert gradcheck(ag.tanh, X, options=Options(verbose=True))
     assert re.fullmatch(r"gradients right: compared with complex steps, largest error \d?.*\n", capsys.readouterr().out)

@@ -78,10 +78,18 @@ def refuses(condition):
     return op(forward, lambda self, g: np.cos(self.saved[0]) * g)
 
 
-@pytest.mark.parametrize(
-    "condition", [lambda x: x.shape != (2, 3), lambda x: not x.size or not x.ndim, lambda x: x.size > 6]
-)
-def test_a_function_may_refuse_other_shapes(condition):
+REFUSED = {
+    "other shapes": lambda x: x.shape != (2, 3),
+    "numbers": lambda x: not x.size or not x.ndim,
+    "large arrays": lambda x: x.size > 6,
+    "other layouts": lambda x: not x.flags.c_contiguous,
+    "large numbers": lambda x: abs(x).max(initial=0) > 3,
+}
+
+
+@pytest.mark.parametrize("condition", REFUSED.values(), ids=REFUSED)
+def test_a_function_may_refuse_what_it_was_not_given(condition):
+    """A loud error is no wrong gradient."""
     assert gradcheck(refuses(condition), X)
 
 
