@@ -164,8 +164,7 @@ def register_hook(self: Tensor, hook: Hook) -> Callable[[], None]:
     else:
         self.op.hooks = self.op.hooks if self.op.hooks is not None else {}
         hooks = self.op.hooks.setdefault(self.index, Hooks())
-    hooks.append(hook)
-    return lambda: hooks.remove(hook)
+    return _added(hooks, hook)
 
 
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Callable[[], None]:
@@ -177,8 +176,14 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     if not (self.requires_grad and self.op is None):
         raise RuntimeError("only a leaf that requires a gradient accumulates one in its grad; use register_hook")
     hooks = self.grad_hooks = self.grad_hooks if self.grad_hooks is not None else []
+    return _added(hooks, hook)
+
+
+def _added(hooks: list, hook: Callable) -> Callable[[], None]:
+    """Add a hook; return the function that removes it.  As in PyTorch, it does nothing when it is called again."""
     hooks.append(hook)
-    return lambda: hooks.remove(hook)
+    left = [hook]
+    return lambda: hooks.remove(left.pop()) if left else None
 
 
 def retain_grad(self: Tensor) -> None:

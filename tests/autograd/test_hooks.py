@@ -44,6 +44,7 @@ def test_hooks_run_in_order_and_can_be_removed():
     (x * 1).backward()
     assert x.grad.item() == 20.0
     remove()
+    remove()  # does nothing
     x.zero_grad()
     (x * 1).backward()
     assert x.grad.item() == 2.0
@@ -99,6 +100,7 @@ def test_post_accumulate_hook_sees_the_leaf_with_its_whole_grad():
     (middle * 0.0 + w * w).sum().backward()
     assert seen == [(True, 7.0, None)]
     assert x.grad is not None
+    remove()
     remove()
     (w * 1).sum().backward()
     assert len(seen) == 1
