@@ -48,7 +48,7 @@ class Flag:
             return text.replace("none: ", "default: ")
         if isinstance(default, bool) or default == () or self.field.metadata["positional"]:
             return text
-        return f"{text} (default {shown(default, quote=False)})"
+        return f"{text} (default {default})"
 
 
 def flags_of(config_class: type, hidden: bool = False, inside: str = "", section: str = "Run") -> Iterator[Flag]:

@@ -1,20 +1,20 @@
-"""Batches of sentences of similar length, up to a number of tokens per side (section 5.1).
+"""Sentences in one array, and batches of those of similar length, up to a number of tokens per side (section 5.1).
 
 "Sentence pairs were batched together by approximate sequence length. Each training batch contained a set of sentence
 pairs containing approximately 25000 source tokens and 25000 target tokens." Here `max_tokens_per_batch` bounds the
 padded slots of each side, B·S and B·T, since those are what a step's memory and time depend on.
 """
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.random import PCG64, SeedSequence  # NumPy itself imports them when they are first used
 
-from minitf.config.model import PAD
-from minitf.data.prepared import PreparedCorpus
-from minitf.data.sentences import pad
+from minitf.config.model import BOS, EOS, PAD
 from minitf.errors import UserError
 
 __all__ = ["Batch", "Batches"]
@@ -23,6 +23,53 @@ __all__ = ["Batch", "Batches"]
 # Multi30k pairs that share a batch also share one in the next epoch 60 % of the time, at a fill of 97 % (4,096 tokens);
 # with 2, 28 % at 95 %; without sorting by the difference at all, 18 % at 93 %.
 JITTER = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Sentences as token ids, end to end in one array."""
+
+    ids: np.ndarray  # [tokens]
+    offsets: np.ndarray  # [sentences + 1] int64: sentence i is ids[offsets[i] : offsets[i + 1]]
+
+    @classmethod
+    def from_lists(cls, sentences: Sequence[Sequence[int]]) -> "Sentences":
+        """Join sentences that are given one by one."""
+        offsets = np.zeros(len(sentences) + 1, "<i8")
+        np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
+        return cls(np.fromiter(itertools.chain.from_iterable(sentences), "<i4"), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """The ids of a sentence, a view."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self):,}, counted from 0")
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def take(self, indices: np.ndarray) -> "Sentences":
+        """Gather the sentences with these indices, in this order."""
+        starts = self.offsets[indices]  # [B]
+        ends = np.cumsum(self.offsets[indices + 1] - starts)  # [B]
+        offsets = np.concatenate([[0], ends])  # [B + 1]
+        # Token k of the result is ids[k + (its sentence's start here - its sentence's start in the result)].
+        shifts = np.repeat(starts - offsets[:-1], np.diff(offsets))  # [tokens]
+        return Sentences(self.ids[shifts + np.arange(offsets[-1])], offsets)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """[sentences] int32, without BOS and EOS."""
+        return np.diff(self.offsets).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """A parallel corpus as token ids, without BOS and EOS."""
+
+    source: Sentences
+    target: Sentences
+    fingerprint: str = ""  # equal for equal text, vocabulary and settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +119,7 @@ class Batches:
 
     def __init__(
         self,
-        corpus: PreparedCorpus,
+        corpus: Corpus,
         max_tokens_per_batch: int,
         seed: int = 0,
         *,
@@ -206,6 +253,24 @@ class Batches:
         blurred = difference + (ties % (2 * JITTER + 1)).astype(np.int32) - JITTER
         turns = np.argsort(bits.random_raw(self.per_epoch), kind="stable")
         return _by_length(self._widths, blurred, ties), turns
+
+
+def pad(sentences: Sentences, longest: int | None = None, *, bos: bool = False, eos: bool = True) -> np.ndarray:
+    """Pad sentences to [B, longest + 1] int32: each followed by EOS, or with `bos` preceded by BOS.
+
+    With neither, to [B, longest].
+    """
+    lengths = sentences.lengths
+    longest = int(lengths.max()) if longest is None else longest
+    rows = np.full((len(lengths), longest + (bos or eos)), PAD, np.int32)
+    body = rows[:, 1:] if bos else rows[:, :longest]
+    # A mask selects in row order, which is the order of the sentences laid end to end: no loop over rows.
+    body[np.arange(longest) < lengths[:, None]] = sentences.ids
+    if bos:
+        rows[:, 0] = BOS
+    elif eos:
+        rows[np.arange(len(rows)), lengths] = EOS
+    return rows
 
 
 def _by_length(widths: np.ndarray, difference: np.ndarray, ties: np.ndarray) -> np.ndarray:

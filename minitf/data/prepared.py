@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from minitf.data.sentences import Sentences
+from minitf.data.batches import Corpus, Sentences
 from minitf.data.text import PathLike, in_chunks, read_pairs
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.errors import UserError
@@ -46,14 +46,11 @@ class OtherVocabularyError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedCorpus:
-    """A parallel corpus as token ids, without BOS and EOS."""
+class PreparedCorpus(Corpus):
+    """A corpus, and the number of pairs that were left out of it."""
 
-    source: Sentences
-    target: Sentences
-    dropped_empty: int = 0  # pairs left out because a side has no token
-    dropped_long: int = 0  # pairs left out because a side has more than max_length tokens
-    fingerprint: str = ""  # equal for equal text, vocabulary and settings
+    dropped_empty: int = 0  # because a side has no token
+    dropped_long: int = 0  # because a side has more than max_length tokens
 
     @classmethod
     def load(cls, folder: PathLike, vocabulary: AnyVocabulary, *, max_length: int) -> "PreparedCorpus":
@@ -76,7 +73,7 @@ class PreparedCorpus:
                 raise UserError(f"{folder} contains offsets that are not those of sentences; prepare the corpus again")
             if not 0 <= side.ids.min() <= side.ids.max() < size:
                 raise UserError(f"{folder} contains token ids outside the vocabulary; prepare the corpus again")
-        return cls(source, target, about["dropped_empty"], about["dropped_long"], about["key"])
+        return cls(source, target, about["key"], about["dropped_empty"], about["dropped_long"])
 
     @classmethod
     def from_ids(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "PreparedCorpus":

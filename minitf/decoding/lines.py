@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 import numpy as np
 
 from minitf.config import RunConfig
+from minitf.config.model import EOS, PAD
 from minitf.config.options import fits
-from minitf.data.sentences import Sentences, pad
 from minitf.data.text import in_chunks, refuse_single_string
 from minitf.data.vocabulary import AnyVocabulary
 from minitf.decoding.long_lines import joined, split_long
@@ -244,7 +244,9 @@ def run_batches(
     reporting = threading.Lock()
 
     def work(decoder: IncrementalDecoder, batch: list[int]) -> None:
-        source = pad(Sentences.from_lists([sentences[i] for i in batch]), eos=source_eos)  # [B, S]
+        rows = [[*sentences[i], EOS] if source_eos else sentences[i] for i in batch]
+        width = max(map(len, rows))
+        source = np.array([[*ids, *[PAD] * (width - len(ids))] for ids in rows], np.int32)  # [B, S]
         for i, result in zip(batch, job(decoder, source, batch), strict=True):
             results[i] = result
         with reporting:

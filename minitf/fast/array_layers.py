@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 import autograd as ag
-from autograd import Tensor, no_grad
+from autograd import Tensor
 from autograd.backend import backend_of
 from autograd.fast.int8 import Int8Weights
 from minitf.model import transformer as plain
@@ -130,8 +130,7 @@ class ArrayFeedForward(FeedForward):
     def __call__(self, x: Array) -> Array:
         if self.activation is ag.relu:
             return self.down(self.up.product(x, relu=True))
-        with no_grad():
-            return self.down(self.activation(Tensor(self.up(x))).data)
+        return self.down(self.activation(Tensor(self.up(x))).data)
 
 
 class ArrayResidual(plain.Residual):
@@ -244,12 +243,10 @@ class ArrayTransformer(Transformer):
     target_positions: OfArrays
 
     def embed_source(self, ids: Array) -> Array:
-        with no_grad():
-            return super().embed_source(ids).astype(self.dtype, copy=False)
+        return super().embed_source(ids).astype(self.dtype, copy=False)
 
     def embed_target(self, ids: Array, start: int = 0) -> Array:
-        with no_grad():
-            return super().embed_target(ids, start).astype(self.dtype, copy=False)
+        return super().embed_target(ids, start).astype(self.dtype, copy=False)
 
     def logits(self, hidden: Array) -> Array:
         return self.output(hidden)
@@ -313,8 +310,7 @@ def on_arrays(model: Transformer, kernels: Any, pack: Pack | None = None) -> Arr
         cross = layer.cross_attention
         cross.inward = product(cross.key, cross.value, each_step=False)
         cross.query.product, cross.output.product = product(cross.query), product(cross.output)
-    with no_grad():
-        bias: Tensor | None = new.logit_bias() if hasattr(new, "logit_bias") else None  # of another program's model
+    bias: Tensor | None = new.logit_bias() if hasattr(new, "logit_bias") else None  # of another program's model
     shift, matrix = None if bias is None else bias.data, new.output_matrix
     weight, packed = matrix.data.astype(new.dtype, copy=False), None
     if pack is not None:

@@ -42,7 +42,7 @@ IN_CACHE = 4_000_000
 last batches are divided, for all threads to end at about the same time."""
 
 
-class InferenceTransformer(TransformerDecoder):
+class InferenceTransformer:
     """A Transformer in evaluation mode for search, on the model's device and in its precision.
 
     `start_decoding` takes over weights that have changed since it was last called: by an optimizer's step,
@@ -59,8 +59,8 @@ class InferenceTransformer(TransformerDecoder):
         """Raises: ValueError for `packed` with a model that is not on the CPU in float32, and for another word"""
         if packed not in (None, "int8"):
             raise ValueError(f"packed={packed!r} is neither 'int8' nor None, which leaves weights as they are")
-        super().__init__(model)
-        self.config, self.packed = model.config, packed
+        self.model, self.config, self.packed = model, model.config, packed
+        self.source_eos, self.masked_tokens = model.config.source_eos, {*model.config.masked_tokens}
         self._parameters = model.parameters()
         self._load()
 
@@ -121,7 +121,7 @@ class InferenceTransformer(TransformerDecoder):
         """
         self.load_changes()
         if self.parts is None:
-            return super().start_decoding(source)
+            return self.plain.start_decoding(source)
         source = self.kernels.asarray(source)
         mask = padding_mask(source)  # [B, 1, 1, S]
         mask = None if bool(mask.all()) else mask
@@ -135,7 +135,7 @@ class InferenceTransformer(TransformerDecoder):
         Shapes: tokens int [R] -> [R, V]
         """
         if self.parts is None:
-            return super().decode_step(tokens, state)
+            return self.plain.decode_step(tokens, state)
         if len(tokens) != state.rows:
             raise ValueError(f"{len(tokens)} tokens for a state of {state.rows} rows; give one for each")
         x = self.parts.embed_target(self.kernels.asarray(tokens)[:, None], state.length)  # [R, 1, D]
@@ -179,6 +179,11 @@ class InferenceTransformer(TransformerDecoder):
             parameter.data = np.broadcast_to(np.float32(np.nan), parameter.shape)
         self._loaded, self._since = [p.data for p in self._parameters], now()
         _ = self.compiled_search  # which copies the packed weights: what it frees is free now, and not in a search
+
+    @cached_property
+    def plain(self) -> TransformerDecoder:
+        """The decoder of a model with layers that do not compute with arrays."""
+        return TransformerDecoder(self.model)
 
     @cached_property
     def compiled_search(self) -> Any:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from minitf.data.batches import Batch, Batches
+from minitf.data.batches import Batch, Batches, pad
 from minitf.data.prepared import PreparedCorpus
-from minitf.data.sentences import pad
 
 
 def batch_of(sources, targets, indices=None) -> Batch:

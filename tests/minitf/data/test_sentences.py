@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitf.config.model import BOS, EOS, PAD
-from minitf.data.sentences import Sentences, pad
+from minitf.data.batches import Sentences, pad
 
 
 def test_arrays_and_lists_are_alike():
