@@ -91,8 +91,6 @@ def test_steps_are_searched_for_each_of_many_where_the_first_shows_too_little():
 def test_verbose_says_what_was_compared(capsys):
     assert gradcheck(ag.tanh, X, options=Options(verbose=True))
     assert re.fullmatch(r"gradients right: compared with complex steps, largest error \d?.*\n", capsys.readouterr().out)
-    assert gradcheck(ag.tanh, X, options=Options(mode="central", verbose=True))
-    assert "compared with central differences, largest" in capsys.readouterr().out
     assert gradcheck(ag.tanh, X)
     assert capsys.readouterr().out == ""
 
