@@ -55,15 +55,17 @@ def is_module(name: str) -> bool:
 
 
 @functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Imports, and names of a module's attributes, anywhere in the file."""
+    kinds = ast.Import | ast.ImportFrom | ast.Attribute
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, kinds)]
 
 
 @functools.cache
 def imports_in(path: Path) -> set[str]:
     """All modules imported anywhere in the file, in functions and for type checkers too."""
     found = set()
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -143,7 +145,7 @@ def test_the_house_imports_nothing_that_is_added():
 def names_taken(path: Path) -> Iterator[tuple[str, str]]:
     """Yield (module of the house, name) for every name that a file takes from it, by import or as its attribute."""
     modules = {}
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             modules |= {alias.asname or alias.name: alias.name for alias in node.names if is_of_house(alias.name)}
         elif isinstance(node, ast.ImportFrom) and is_of_house(str(node.module)):
@@ -152,7 +154,7 @@ def names_taken(path: Path) -> Iterator[tuple[str, str]]:
                     modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                 else:
                     yield str(node.module), alias.name
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
             module = modules[node.value.id]
             if not is_module(f"{module}.{node.attr}"):

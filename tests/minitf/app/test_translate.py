@@ -38,15 +38,15 @@ def run(*arguments, stdin=b"", **options):
     return subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, **options)
 
 
-def answer(*arguments, stdin=b""):
-    """`run` in a fork of this process, which has imported everything already."""
+def answer(*arguments, stdin=b"", terminal=None):
+    """`run` in a fork of this process, which has imported everything already; on a terminal, a file descriptor."""
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
         source.write(stdin)
         source.seek(0)
 
         def work():
             os.dup2(source.fileno(), 0)
-            os.dup2(errors.fileno(), 2)
+            os.dup2(errors.fileno() if terminal is None else terminal, 2)
             sys.stdin, sys.stderr = open(0, closefd=False), open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
             return run_command(translate.main, [str(each) for each in arguments])
 
@@ -198,8 +198,8 @@ def test_a_progress_bar_only_where_someone_watches(tiny_run, source, tmp_path):
     for flags, shown in [([], True), (["--quiet"], False)]:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        command = [sys.executable, PROGRAM, tiny_run, *SHORT, "--input", source, "--output", tmp_path / "out", *flags]
-        subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+        flags = [*SHORT, "--input", source, "--output", tmp_path / "out", *flags]
+        assert answer(tiny_run, *flags, terminal=theirs).returncode == 0
         os.close(theirs)
         seen = b""
         while True:

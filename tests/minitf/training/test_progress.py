@@ -12,6 +12,7 @@ import pytest
 
 from minitf.system.process import clock
 from minitf.training.state import Progress
+from tests.helpers.runs import Child
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,24 @@ def test_plain_lines_where_there_is_no_terminal(capsys):
     )
 
 
-def seen_on_terminal(program, columns, rows=24):
-    """What a program writes to a terminal of this size."""
+def seen_on_terminal(columns, rows=24):
+    """What a process that draws a line writes to a terminal of this size."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    done = subprocess.Popen([sys.executable, "-c", program], stderr=theirs)
+
+    def work():
+        os.dup2(theirs, 2)
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+        with Progress(4, 1) as progress:
+            progress.step(0.5, 75, RECORD)
+            progress.update(RECORD, 75)
+            progress.say("a line in its place")
+            progress.bleu = 41.234
+            progress._drawn_at_s = 0
+            progress.step(0.9, 5025, RECORD)
+        return 0
+
+    child = Child(work)
     os.close(theirs)
     seen = b""
     while True:
@@ -51,25 +65,13 @@ def seen_on_terminal(program, columns, rows=24):
             break
         seen += data
     os.close(ours)
-    assert done.wait() == 0
+    assert child.wait() == 0, child.said()
     return seen.decode()
-
-
-LINE = f"""
-from minitf.training.state import Progress
-with Progress(4, 1) as progress:
-    progress.step(0.5, 75, {RECORD!r})
-    progress.update({RECORD!r}, 75)
-    progress.say("a line in its place")
-    progress.bleu = 41.234
-    progress._drawn_at_s = 0
-    progress.step(0.9, 5025, {RECORD!r})
-"""
 
 
 @pytest.mark.parametrize("columns", [0, 20, 120])
 def test_a_line_on_a_terminal_is_drawn_again_and_fits(columns):
-    seen = seen_on_terminal(LINE, columns)
+    seen = seen_on_terminal(columns)
     width = (columns or 80) - 1
     first = "1:15 left  50 %  2/4  loss 1.235  ppl 3.46  12,346 tokens/s  lr 7.1e-04"[:width]
     last = "1:23:45 left  90 %  3/4  loss 1.235  ppl 3.46  BLEU 41.2  12,346 tokens/s  lr 7.1e-04"[:width]
