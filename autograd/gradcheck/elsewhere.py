@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,10 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[
         y = np.copysign(np.ceil(abs(x)), x) + (x == 0)
         return np.copysign(len(points) * (abs(y) - 1) + next(numbers), y)
 
-    def times(factor: float) -> tuple[str, Callable[[Array], Array]]:
-        return f"{factor:g} times the inputs", lambda x: factor * x
-
     numbers = itertools.count(1)  # others for each input: at ties of two inputs, kinks may cancel
     changes: list[tuple[str, Callable[[Array], Array]]] = [
         ("the inputs in another order, each changed by up to 3 %", ordered),
-        *map(times, (-1.0, 10.0, -10.0, 0.1, 100.0)),
+        *[(f"{n:g} times the inputs", partial(np.multiply, n)) for n in (-1.0, 10.0, -10.0, 0.1, 100.0)],
         *[("the inputs times random factors", lambda x: x * 10 ** rng.uniform(-1, 1, x.shape))] * 3,
         *[("random numbers added to the inputs", lambda x: x + rng.uniform(-4, 4, x.shape))] * 3,
         # Where exp overflows or vanishes
@@ -77,7 +75,7 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[
         (f"{FAR:g} subtracted from the inputs", lambda x: x - FAR),
         (f"{FAR:g} added or subtracted at random", lambda x: x + FAR * rng.choice([-1, 1], x.shape)),
         # Where x divides, cancels, or has a series of its own
-        *map(times, (1e-4, 1e-8)),
+        *[(f"{n:g} times the inputs", partial(np.multiply, n)) for n in (1e-4, 1e-8)],
         (HALF_ZERO, lambda x: np.where(rng.random(x.shape) < 0.5, 0, x)),
         ("the inputs at whole numbers other than 0", whole),
     ]
@@ -92,10 +90,7 @@ def other_points(points: Sequence[Array], rng: Rng) -> Iterator[tuple[str, list[
 
 
 class Elsewhere:
-    """Trials of the function at other points, and with other shapes, other indices, and one array in place of two.
-
-    here: the comparison at the inputs, where the gradients are right
-    """
+    """Trials of a function beside `here`, the comparison at the inputs, where the gradients are right."""
 
     def __init__(self, here: Comparison):
         self.here, self.function, self.rng, self.outputs = here, here.function, here.rng, here.function.output_shapes

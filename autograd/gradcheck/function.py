@@ -112,7 +112,6 @@ class CheckedFunction:
                 "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
             )
         self.tensors: list[Tensor] = [arguments[i] for i in self.positions]
-        self.backends = [backend_of([tensor.data]) for tensor in self.tensors]
         self.points = [copy_with_layout(tensor.numpy(), self.precision) for tensor in self.tensors]
         self.middle = np.zeros(0)  # [M], the output vector at the points
         self.outputs: list[int] = []  # positions of the differentiable outputs
@@ -146,8 +145,8 @@ class CheckedFunction:
 
     def move(self) -> None:
         """Set the inputs to the points."""
-        for tensor, backend, point in zip(self.tensors, self.backends, self.points, strict=True):
-            tensor.data = backend.asarray(point)
+        for tensor, point in zip(self.tensors, self.points, strict=True):
+            tensor.data = backend_of([tensor.data]).asarray(point)
 
     def call(self) -> tuple[Tensor, ...]:
         """All outputs."""

@@ -339,8 +339,7 @@ class Derivatives:
     @property
     def worst(self) -> tuple[int, int]:
         """Row and column of the largest difference of those that are wrong."""
-        place = worst_of(self.analytic, self.numerical, self.wrong)
-        row, column = np.unravel_index(place, self.wrong.shape)
+        row, column = np.unravel_index(worst_of(self.analytic, self.numerical, self.wrong), self.wrong.shape)
         return int(row), int(column)
 
     @property
