@@ -2,8 +2,9 @@
 
 The clock by which nodes are ordered counts changes in place through a Tensor, too.  Code that needs an array unchanged
 remembers the time, a node its `order`, and later compares it with the time of the last change of the array's memory.
-Nothing is noted for the many arrays that never change.  Without the observer, as in the plain code alone, nothing
-notices a change.
+Nothing is noted for the many arrays that never change.  A change that NumPy makes, of values or of an index, is not
+seen: to copy each index array would take 5 % of x[index], and more than x[index] itself for a long one.  Without the
+observer, as in the plain code alone, nothing notices a change.
 """
 
 from __future__ import annotations
