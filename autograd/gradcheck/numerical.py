@@ -390,9 +390,8 @@ class Reference:
         """
         if self.steps:
             try:
-                with np.errstate(all="ignore"), warnings.catch_warnings():
-                    if self.mode == "auto":
-                        warnings.simplefilter("ignore")
+                quiet = warnings.catch_warnings(action="ignore" if self.mode == "auto" else None)
+                with np.errstate(all="ignore"), quiet:
                     return self._by_steps(lines, analytic)
             except NotAnalyticError as error:
                 if self.mode == "complex":
