@@ -33,7 +33,7 @@ from minitf.training.state import CLOCK_KEYS
 
 ENGLISH = ["the", "a", "cat", "dog", "house", "tree", "sees", "likes", "big", "small", "red", "blue"]
 GERMAN = ["der", "ein", "Katze", "Hund", "Haus", "Baum", "sieht", "mag", "groß", "klein", "rot", "blau"]
-PAIRS = {"train": 60, "valid": 12, "test": 4}
+PAIRS = {"train": 60, "valid": 6, "test": 4}
 MULTI30K = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # the stems of its files
 FLAGS = [
     *("--threads", "1", "--vocab-size", "320", "--max-length", "32", "--max-tokens-per-batch", "64"),
