@@ -174,7 +174,9 @@ class RunConfig:
     max_tokens_per_batch: int = option(
         25000, "maximum batch size, padding included (tokens per side; section 5.1)", at_least=1
     )
-    accumulate: int = option(1, "batches summed per update: larger updates in the same memory (batches)", at_least=1)
+    accumulate: int = option(
+        1, "batches summed per update: larger updates in the same memory (batches)", at_least=1, at_most=10**5
+    )
 
     # ---- Training ----
 

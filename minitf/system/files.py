@@ -33,6 +33,7 @@ ADVICE = {
     errno.EROFS: "choose a directory on a writable file system",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path: one of its components is a file",
+    errno.EEXIST: "a file has this name; choose another",
     errno.EISDIR: "give the path of a file",
     errno.EBADF: "it was closed when the program started; redirect it to a file",
     errno.EMFILE: "increase the limit on open files (ulimit -n)",

@@ -86,6 +86,12 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert os.listdir(tmp_path / "data") == []
 
 
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(UserError, match="File exists; a file has this name; choose another"):
+        RunDirectory.create(tmp_path / "run", CONFIG)
+
+
 def test_parts_of_a_run_are_refused(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "log.jsonl").write_text("")
