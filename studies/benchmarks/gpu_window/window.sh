@@ -62,8 +62,7 @@ tests="$P -m pytest -q -m gpu -rs -p no:cacheprovider -W default -n 4"
       part cases-$i 130 $P -m tests.cases --device cuda --examples 1 --ops $(awk "NR % 5 == $i" "$R/ops") &
     done
   fi
-  wanted demo && part demo 100 $P train.py --model.layers 2 --max-steps 700 --optimizer.decay-steps 700 \
-    --optimizer.peak-learning-rate 0.0045 --device cuda --output "$R/demo" &
+  wanted demo && part demo 100 $P train.py --preset demo --device cuda --output "$R/demo" &
   wanted curves && part curves 170 $P $HERE/curves.py "$R" &
   wanted suspects && part suspects 120 $P $HERE/suspects.py &
   wanted nccl && part nccl 60 $P $HERE/nccl_one.py &

@@ -80,7 +80,7 @@ def test_a_row_of_table_2(name):
 
 
 def test_each_preset_knows_its_name_and_folder():
-    assert [*PRESETS] == ["tiny", "laptop", "small", "base", "big"]
+    assert [*PRESETS] == ["tiny", "demo", "laptop", "small", "base", "big"]
     for name, preset in NAMED.items():
         assert preset.config.preset == preset.name == name
         assert preset.about
