@@ -92,12 +92,8 @@ SUMS = {
     "mean of two axes divided by one": (
         lambda x: x.mean(), lambda g, x: np.broadcast_to(g / 4, x.shape), "a sum where a mean is meant",
     ),
-    "n - 1": (
-        lambda x: x.var(0), lambda g, x: g * 2 * (x - x.mean(0)) / 3, "divided by n - 1 where n is meant (n = 4",
-    ),
-    "n": (
-        lambda x: x.var(0, ddof=1), lambda g, x: g * 2 * (x - x.mean(0)) / 4, "n where n - 1 is meant (n = 4",
-    ),
+    "n - 1": (lambda x: x.var(0), lambda g, x: g * 2 * (x - x.mean(0)) / 3, "divided by n - 1 where n is meant (n = 4"),
+    "n": (lambda x: x.var(0, ddof=1), lambda g, x: g * 2 * (x - x.mean(0)) / 4, "n where n - 1 is meant (n = 4"),
     "scale of attention": (
         lambda x: x @ W.T / np.sqrt(5), lambda g, x: g @ W, "a factor 1/√5 is missing (the size of axis 1",
     ),
