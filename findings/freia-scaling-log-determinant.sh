@@ -8,7 +8,7 @@
 # Seen: the log-determinant is sum(s) in both directions, while the values are those of exp(s) and exp(-s).  The factor begins with 1 whatever
 #   init_scale is: the code has log(init_scale) times a tensor of zeros.  A flow that is trained through its reverse
 #   direction, from data to latents, is paid for a scale that it should be fined for: after 100 steps on data of standard deviation 1 it is 32,000.
-# Reported: init_scale in issue 117 of its repository (2022, open); pull request 118, which was merged then, is not in a release.
+# Reported: init_scale in issue 117 of its repository (2022, open); pull request 118, merged then, may be about it: 0.2 shows both.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
