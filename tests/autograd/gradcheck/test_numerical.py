@@ -81,6 +81,12 @@ def test_steps_are_not_searched_for_each_of_many_wrong_derivatives():
     assert len(calls) < 2000
 
 
+def test_a_line_moves_all_inputs_at_once():
+    calls = []  # were one left out, each element would be compared alone
+    assert gradcheck(lambda x, y: calls.append(x) or ag.sin(x) * y, [X, X + 1], fast=True)
+    assert len(calls) < 200
+
+
 def test_steps_are_searched_for_each_of_many_where_the_first_shows_too_little():
     k = np.tile([1.0, 1000.0], 8)
     slopes = k * np.where(np.arange(16) < 15, 1, 1.001)

@@ -133,22 +133,16 @@ def test_values_that_depend_on_the_layout():
 
 def test_elsewhere_false_stays_at_the_inputs():
     seen = set()
-
-    def function(x):
-        seen.add(round(float(x.data.sum()), 3))
-        return ag.tanh(x)
-
-    gradcheck(function, X, options=Options(elsewhere=False))
+    gradcheck(lambda x: seen.add(round(float(x.data.sum()), 3)) or ag.tanh(x), X, options=Options(elsewhere=False))
     assert seen == {round(float(X.sum()), 3)}
 
 
 def test_other_points_keep_layouts_and_infinities():
     x = np.asfortranarray(np.array([[1.0, -np.inf], [2.0, 3.0], [0.0, 5.0]]))
-    points = dict(other_points([x], np.random.default_rng(0)))
-    assert len(points) == 15
-    for (moved,) in points.values():
-        assert moved.strides == x.strides
-        assert np.isinf(moved).sum() == 1
+    points = [*other_points([x], np.random.default_rng(0))]
+    assert (len(points), len(dict(points))) == (19, 15)  # some are drawn three times
+    for _, (moved,) in points:
+        assert (moved.strides, np.isinf(moved).sum()) == (x.strides, 1)
 
 
 # ---- float32 ----
