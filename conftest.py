@@ -60,14 +60,15 @@ def pytest_configure(config: pytest.Config) -> None:
     keep_temporary_files_in_memory()
     with suppress(ImportError):  # where PyTorch is, for comparisons with it
         from hypothesis import HealthCheck, settings
-        from hypothesis.internal.conjecture import providers
 
         patience = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # the machine may be busy
         settings.register_profile("few", max_examples=8, **patience)
         settings.register_profile("many", max_examples=500, **patience)
         if "not slow" in config.option.markexpr:
             settings.load_profile("few")
-            # Else each process reads every module for constants to try, for a second and a half
+            # Else each process reads every module for constants to try, for 1.5 s; older versions have none
+            from hypothesis.internal.conjecture import providers
+
             providers._get_local_constants = lambda: providers._local_constants
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
