@@ -14,7 +14,7 @@ WORKERS ?= $(shell $(BIN)/python -c 'import os; print(len($(CORES)) + 1)')
 
 help:
 	@echo "Times are for 2 idle cores; the first command also installs packages into .venv, in about a minute."
-	@echo "make demo    train on the built-in corpus, score, translate, write the translator page (1 minute)"
+	@echo "make demo    train on the built-in corpus, score, translate, write the translator page (1.5 minutes)"
 	@echo "             LOCKED=1: use the packages of requirements.lock, verified by their hashes"
 	@echo "make parse   train a parser on the built-in treebank, score it, parse a sentence (5 minutes)"
 	@echo "make test    run the test suite (3 minutes)"

@@ -91,7 +91,7 @@ def explanation(error: Exception) -> str | None:
 
 def drop_output() -> None:
     """Send what standard output still holds nowhere: Python would complain again as it ends."""
-    with suppress(OSError, ValueError, AttributeError):
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -124,13 +124,13 @@ def silent(text: str) -> None:
 
 def put(text: str) -> None:
     """Write a text to standard error; do nothing if it is closed or its reader has gone."""
+    if sys.stderr is None:  # closed from the start, outside of a command
+        return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        with suppress(
-            OSError, ValueError, AttributeError
-        ):  # the rest of the buffer must not fail again when the process ends
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):  # the rest of the buffer must not fail again when the process ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -200,10 +200,10 @@ class StopRequest:
         if self.received is not None:
             raise KeyboardInterrupt(number)
         self.received = signal.Signals(number)
-        if self._tells:
+        if self._tells and sys.stderr is not None:
             # Not `print`, which the signal may have interrupted: Python's buffered files are not reentrant
             text = f"\n{self.received.name}: finishing this step and saving; repeat to stop immediately\n"
-            with suppress(OSError, ValueError, AttributeError):  # closed, or its reader has gone
+            with suppress(OSError, ValueError):  # closed, or its reader has gone
                 os.write(sys.stderr.fileno(), text.encode())
 
 
