@@ -61,6 +61,9 @@ class TranslateConfig:
         None, "beam size; 1 is greedy search (hypotheses)", section="Search", at_least=1, at_most=1000
     )
     alpha: float | None = option(None, "exponent of the length penalty", at_least=0, at_most=100)
+    beam_patience: float | None = option(
+        None, "stop at X times beam ended hypotheses; 1: CTranslate2's rule, faster; none: if no other can win", above=0
+    )
     max_extra_length: int | None = option(
         None, "maximum output length: input length plus this number (tokens)", at_least=1, at_most=10000
     )
@@ -123,7 +126,7 @@ def main(argv: Sequence[str]) -> None:
         os.environ["AUTOGRAD_PLAIN"] = "1"
     from minitf.translation.translator import Translator
 
-    names = ("beam", "alpha", "max_extra_length", "max_tokens_per_batch")
+    names = ("beam", "alpha", "beam_patience", "max_extra_length", "max_tokens_per_batch")
     settings: dict[str, Any] = {name: getattr(config, name) for name in names}
     line_count = None
     if config.input is not None and config.input.is_file():  # a pipe can be read only once

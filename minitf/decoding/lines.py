@@ -60,6 +60,7 @@ class Settings(TypedDict, total=False):
     max_extra_length: int | None
     max_length: int | None
     n_best: int | None
+    beam_patience: float | None
     """See `BeamSearchConfig`."""
     max_tokens_per_batch: int | None
     max_sentences_per_batch: int | None

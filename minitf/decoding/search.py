@@ -10,6 +10,7 @@ Source: section 6.1 (beam 4, α = 0.6, output limited to the input length + 50);
 Wu et al. 2016, arXiv:1609.08144, without its coverage term.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,9 @@ class BeamSearchConfig:
     )
     max_length: int | None = hidden(None, "most target tokens, EOS counted, whatever the source", at_least=1)
     n_best: int = hidden(1, "finished hypotheses returned for each sentence, the best first", at_least=1)
+    beam_patience: float | None = hidden(
+        None, "stop at this × beam ended hypotheses (Kasai et al. 2022, arXiv:2204.05424)", above=0, at_most=1000
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -70,6 +74,11 @@ class BeamSearchConfig:
         A single beam looks at one only. If that one ends, nothing goes on: exactly greedy search.
         """
         return 1 if self.beam == 1 else 2 * self.beam
+
+    @property
+    def max_ended(self) -> int:
+        """Hypotheses, each among the `beam` best of its step, that may end: after them, a sentence is done."""
+        return 2**62 if self.beam_patience is None else math.ceil(self.beam_patience * self.beam)
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,7 @@ class Beams:
     max_penalty: Array  # [B] float64, length penalty at max_length, the largest for any hypothesis of the sentence
     tokens: Array  # [B, N, t] alive hypotheses, BOS first
     log_probability: Array  # [B, N] float64, best first; -inf: there is no such hypothesis
+    to_end: Array  # [B] hypotheses that may still end
     finished: list[list[Hypothesis]] = field(default_factory=list)  # B lists, best first, at most n_best in each
 
     @property
@@ -182,6 +192,7 @@ def _start(source: Array, config: BeamSearchConfig) -> Beams:
         max_penalty=np.array([config.penalty(int(length)) for length in max_length]),
         tokens=np.full((B, 1, 1), BOS),
         log_probability=np.zeros((B, 1)),
+        to_end=np.full(B, config.max_ended),
         finished=[[] for _ in range(B)],
     )
 
@@ -223,6 +234,7 @@ def _collect_finished(beams: Beams, candidates: Candidates, config: BeamSearchCo
     ends = (candidates.token == EOS) & np.isfinite(candidates.log_probability)  # [B, C]
     if not ends.any():
         return
+    beams.to_end -= ends[:, : config.beam].sum(axis=1)
     sentences, places = np.nonzero(ends)
     for b, c in zip(sentences.tolist(), places.tolist(), strict=True):
         tokens = [*beams.tokens[b, candidates.beam[b, c], 1:].tolist(), EOS]
@@ -246,14 +258,14 @@ def _extend(beams: Beams, candidates: Candidates, config: BeamSearchConfig) -> A
 
 
 def _is_done(beams: Beams, config: BeamSearchConfig, position: int) -> Array:
-    """Return which sentences are done: at their length limit, or with n_best hypotheses that no alive one can beat.
+    """Return which sentences are done: at their length limit, out of patience, or sure of their n best hypotheses.
 
     Shapes: -> bool [B]
 
     A log-probability only decreases and, for α ≥ 0, the penalty only grows up to the sentence's own length limit:
     best alive log-probability / penalty(limit) bounds every later score. A later equal score does not enter the n-best.
     """
-    ended = beams.max_length <= position
+    ended = (beams.max_length <= position) | (beams.to_end <= 0)
     bound = beams.log_probability[:, 0] / beams.max_penalty
     worst_kept = np.array([kept[-1].score if len(kept) == config.n_best else -np.inf for kept in beams.finished])
     return ended | (bound <= worst_kept)
@@ -272,7 +284,8 @@ def _drop(beams: Beams, done: Array) -> Array:
     kept = places_filled(done)
     beams.finished = [beams.finished[b] for b in kept]
     beams.sentence = beams.sentence[kept]
-    beams.max_length, beams.max_penalty = beams.max_length[kept], beams.max_penalty[kept]
+    of_sentences = beams.max_length, beams.max_penalty, beams.to_end
+    beams.max_length, beams.max_penalty, beams.to_end = (array[kept] for array in of_sentences)
     beams.tokens, beams.log_probability = beams.tokens[kept], beams.log_probability[kept]
     return kept
 

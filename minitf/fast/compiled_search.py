@@ -296,7 +296,7 @@ def keep_finished(b: int, tokens: Array, length: int, log_probability: float, sc
 
 @compiled_inside
 def advance(
-    b: int, position: int, limit: int, penalties: Array, best: Any, old: Array, new: Any, found: Any, finished: Array
+    b: int, position: int, limits: Array, penalties: Array, best: Any, old: Array, new: Any, found: Any, finished: Array
 ) -> int:
     """Make the best candidates of sentence b its new hypotheses, and keep those that end.
 
@@ -305,10 +305,11 @@ def advance(
     old, new: tokens and nodes of the hypotheses, int64 [2, N, T]; of the new ones, log-probabilities [beam], too
     """
     (ids, totals), (rows, log_probability) = best, new
-    beam, n_best, count = len(log_probability), found[1].shape[1], 0
+    beam, n_best, limit, count = len(log_probability), found[1].shape[1], limits[b, 0], 0
     for c in range(len(totals)):
         if ids[1, c] == EOS and totals[c] > -np.inf:
             tokens = old[TOKENS, ids[0, c]]
+            limits[b, 3] -= c < beam
             keep_finished(b, tokens, position - 1, totals[c], totals[c] / penalties[position], found)
     finished[b] = found[0][b] > 0
     for goes_on in (True, False):  # those that end, and those that cannot be, follow as places are left
@@ -320,7 +321,7 @@ def advance(
                 log_probability[count] = totals[c] if ids[1, c] != EOS else -np.inf
                 count += 1
     worst = found[3][b, n_best - 1, 1] if found[0][b] == n_best else -np.inf
-    if position < limit and log_probability[0] / penalties[limit] > worst:
+    if position < limit and limits[b, 3] > 0 and log_probability[0] / penalties[limit] > worst:
         return 1
     for n in range(beam):
         total = log_probability[n]
@@ -339,7 +340,7 @@ def search(
 
     text: rows of tokens of the source [N, 8], and memory for their queries, keys and values; places: 0 … N - 1, [1, N]
     embeddings: of source and target, table, encodings of positions, and factor; work: see `transform`; and logits
-    limits: most output tokens of each sentence, its first place in `text`, and that after its last
+    limits: most output tokens of each sentence, its first place in `text`, that after its last, `max_ended`
     penalties: of each length; barred: the tokens that may not be chosen
     sentences: those that go on; hypotheses: rows of them, those of a sentence side by side, best first, before and
         after a step: tokens and nodes int64 [2, 2, R, T], log-probabilities [2, R]; and the rows of a step [R, 8]
@@ -382,7 +383,7 @@ def search(
             ):
                 return BROKEN
             new = paths[1 - old, :, to : to + beam], log_probability[1 - old, to : to + beam]
-            goes_on = advance(b, position, limits[b, 0], penalties, best, paths[old, :, first:], new, found, finished)
+            goes_on = advance(b, position, limits, penalties, best, paths[old, :, first:], new, found, finished)
             if goes_on < 0:
                 return BROKEN
             sentences[going_on] = b

@@ -76,8 +76,7 @@ class CompiledSearch:
         tokens[:, compiled.TOKEN], tokens[:, compiled.POSITION] = source[sentence, position], position
         tokens[:, compiled.OWN + 1], tokens[:, compiled.OWN + 2] = (ends - lengths)[sentence], ends[sentence]
         own = np.empty((1, len(tokens), self.widths[compiled.INWARD]), f4)
-        spans = np.empty((b, 3), np.int64)
-        spans[:, 0], spans[:, 1], spans[:, 2] = limits, ends - lengths, ends
+        spans = np.stack([limits, ends - lengths, ends, np.full(b, config.max_ended)], axis=1)
         embeddings = self._embedding("source", source.shape[1]), self._embedding("target", longest)
         hypotheses = np.zeros((2, 2, rows, longest + 1), np.int64), np.zeros((2, rows)), np.zeros((rows, 8), np.int64)
         count, n, depth = config.candidates, config.n_best, self.settings[4][1]

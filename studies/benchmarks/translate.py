@@ -12,7 +12,8 @@ files of Hugging Face and CTranslate2 that the others read, and the time to load
 --run compares a trained run over a whole text instead, with 1, 8 and 64 sentences at once, greedily and by beam 5:
 the same weights and subwords in all, for CTranslate2 by `minitf export`. Batches are shared out on all cores where a
 program can do that (minitf, CTranslate2). The table says how many of the peers' translations are the same as ours: all
-but those that differ by rounding when greedy; with beams, CTranslate2 stops a search by another rule.
+but those that differ by rounding when greedy; with beams, both stop a search at as many ended hypotheses as there are
+beams, and minitf may choose one that ended outside the beam.
 """
 
 from __future__ import annotations

@@ -127,12 +127,12 @@ def load_times(folder: Path) -> dict[str, float]:
 
 
 def corpus(args: argparse.Namespace) -> None:
-    """Every search and batch size once; the penalty is the mean log-probability, which all programs have."""
+    """Every search and batch size once; penalty (the mean log-probability) and stop rule are CTranslate2's."""
     translator = Translator.load(args.run, precision=args.precision, device=args.device)
     lines = list(read_lines(args.input))[: args.lines]
 
     def work(lines: list[str], beam: int, batch: int) -> list[list[int]]:
-        search: Settings = {"beam": beam, "alpha": 1, "beta": 0}
+        search: Settings = {"beam": beam, "alpha": 1, "beta": 0, "beam_patience": 1}
         found = translator.translate_nbest(lines, n_best=1, max_sentences_per_batch=batch, **search)
         return [[token for _, target in best.parts for token in target] for best, *_ in found]
 
