@@ -19,6 +19,7 @@ CONFIGS = {
     "opus-mt": (6, 512, 2048, 8, 0.1, 58000),
     "small": (3, 256, 1024, 4, 0.1, 8000),
     "multi30k-tiny": (4, 128, 256, 4, 0.3, 9712),
+    "six-layers": (6, 256, 1024, 8, 0.1, 4000),
 }
 BATCHES = {
     "base": (64, 32),
@@ -26,6 +27,7 @@ BATCHES = {
     "opus-mt": (64, 32),
     "small": (128, 16),
     "multi30k-tiny": (256, 16),
+    "six-layers": (16, 32),
 }  # sentences, tokens each
 
 
