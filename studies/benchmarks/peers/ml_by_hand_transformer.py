@@ -4,17 +4,19 @@
 
 CHECKOUT is a copy of github.com/workofart/ml-by-hand (tried with 7eb6ff4 of 2026-05-17, Python 3.12, NumPy, ml_dtypes,
 regex, tqdm, pyarrow).  Its Transformer has 6 + 6 layers with d_ff = 4 d_model, whatever it is given, a norm at the end
-of both stacks, the norm of a sublayer before the addition, and a matrix of its own for the logits.
+of both stacks, the norm of a sublayer before the addition, and a matrix of its own for the logits.  Its package has the name of ours, `autograd`.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
+import autograd.nn as nn
+import autograd.optim as optim
 import numpy as np
 from examples.transformers import Transformer
 
-from autograd import functional, nn, optim
+import autograd.functional as functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from workload import add_arguments, chosen, median_seconds, report
