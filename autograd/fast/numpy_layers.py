@@ -270,10 +270,8 @@ def embedding(
     y = weight[indices]
     if scale != 1:
         y *= scale
-    if positions is not None and positions.dtype == y.dtype:
-        y += positions
-    elif positions is not None:
-        y = y + positions
+    if positions is not None:
+        y = np.add(y, positions, out=y if positions.dtype == y.dtype else None)
     if keep is not None:
         y = cpu.dropout(y, keep, keep_scale)
     return y if dtype is None else y.astype(dtype, copy=False)
@@ -284,15 +282,9 @@ def embedding(
 
 @entry("numpy")
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    keep: Any,
-    keep_scale: float,
-    scale: float,
+    q: Array, k: Array, v: Array, mask: Array | None, keep: Any, keep_scale: float, scale: float,
     known: Array | None = None,
-) -> tuple[Array, tuple[Any, ...]]:
+) -> tuple[Array, tuple[Any, ...]]:  # fmt: skip
     """y = dropout(p) v with p = softmax(scale · q kᵀ + mask); for y in memory, see `heads_last_empty`.
 
     known: p, where it is
@@ -309,11 +301,8 @@ def attention(
         if known is None:
             np.matmul(q[some], k[some].swapaxes(-1, -2), out=block)
             cpu.softmax_(block, mask if mask is None or len(mask) == 1 else mask[some], scale)
-        np.matmul(
-            block if keep is None else block * np.multiply(keep[some], block.dtype.type(keep_scale)),
-            v[some],
-            out=y[some],
-        )
+        dropped = block if keep is None else block * np.multiply(keep[some], block.dtype.type(keep_scale))
+        np.matmul(dropped, v[some], out=y[some])
 
     spread(work, b, h * t * s * q.itemsize)
     return y, (p,)

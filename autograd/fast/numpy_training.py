@@ -9,6 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Places = Sequence[Any]  # for each of several arrays, memory or None
 NO_PLACES: Places = (None, None, None)
 BITS: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}  # as wide
 ROWS_ALIKE = 48  # OpenBLAS computes a row to the same bits in every block whose first row is a multiple of this
+ROWS_AT_ONCE = 1920  # of a product, to twice as many: OpenBLAS packs them into memory that it keeps for each thread
 BLOCK_PRODUCT = 2_000_000  # multiplications of a block of rows: OpenBLAS has other kernels for less than a million
 ADDED_BYTES = 2 * 1024 * 1024  # of a block of rows of a product that is added to another array
 COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
@@ -71,7 +73,7 @@ def products(*factors: tuple[Any, ...]) -> tuple[Array, ...]:
     """
     if thread_count() is None or sum([a.size * b.shape[1] for a, b, *_ in factors]) < SERIAL_PRODUCT:
         return tuple([np.matmul(a, b) for a, b, *_ in factors])
-    tasks: list[tuple[Array, ...]] = []  # of all products, so that threads wait for one another once
+    tasks: list[tuple[Any, ...]] = []  # of all products, so that threads wait for one another once
     found = []
     for a, b, *_ in factors:
         dtype, (m, inner), n = np.result_type(a, b), a.shape, b.shape[1]
@@ -81,11 +83,30 @@ def products(*factors: tuple[Any, ...]) -> tuple[Array, ...]:
         inner_parts = [slice(0, inner)] if is_small or m >= inner else _parts(inner, 2)
         # shared threads: as many blocks of rows as leave one for each thread
         rows = [slice(0, m)] if is_small else _row_blocks(m, inner * n, dtype, len(inner_parts))
-        parts = {s.start: np.empty((m, n), dtype) for s in inner_parts}
-        tasks += [(a[r, s], b[s], parts[s.start][r]) for s in inner_parts for r in rows]
-        found.append(parts)
-    run(lambda task: np.matmul(task[0], task[1], out=task[2]), tasks)
-    return tuple([in_order(parts) for parts in found])
+        found.append(np.empty((m, n), dtype))
+        sums = [(r, Sum(found[-1][r])) for r in rows]
+        tasks += [(a[r, s], b[s], i, total) for i, s in enumerate(inner_parts) for r, total in sums]
+    run(lambda task: task[3].add_product(*task[:3]), tasks)
+    return tuple(found)
+
+
+class Sum:
+    """The sum of products in the order of their numbers, in `total`; few of them are in memory at once."""
+
+    def __init__(self, total: Array):
+        self.total, self.next, self.lock = total, 0, Lock()
+        self.waiting: dict[int, Array] = {}
+
+    def add_product(self, a: Array, b: Array, number: int) -> None:
+        """Compute product `number`, and add what is not waiting for another one any more."""
+        product = np.matmul(a, b, out=None if number else self.total)
+        with self.lock:
+            self.waiting[number] = product
+            while self.next in self.waiting:
+                part = self.waiting.pop(self.next)
+                if self.next:
+                    self.total += part
+                self.next += 1
 
 
 @entry("numpy")
@@ -108,14 +129,15 @@ def add_product_(total: Array, a: Array, b: Array) -> Array:
 def _row_blocks(rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> list[slice]:
     """Blocks of the rows of a product: few, as the BLAS packs the other factor for each.
 
-    One for each thread where the BLAS computes rows alike in any block; otherwise shapes alone must decide.
+    One or a few for each thread where the BLAS computes rows alike in any block; otherwise shapes alone must decide.
 
     row_cost: multiplications of a row
     inner_parts: the parts of the inner axis that threads compute at the same time
     """
     if not _computes_rows_alike(np.dtype(dtype)):
         return _parts(rows, 4)
-    count = max(1, min((thread_count() or 1) // inner_parts, rows * row_cost // BLOCK_PRODUCT))
+    count = max((thread_count() or 1) // inner_parts, rows // ROWS_AT_ONCE)
+    count = max(1, min(count, rows * row_cost // BLOCK_PRODUCT))
     starts = [ROWS_ALIKE * round(i * rows / (count * ROWS_ALIKE)) for i in range(count)]
     return [slice(a, b) for a, b in itertools.pairwise([*starts, rows]) if a < b]
 
@@ -123,8 +145,7 @@ def _row_blocks(rows: int, row_cost: int, dtype: Any, inner_parts: int = 1) -> l
 def _parts(size: int, most: int) -> list[slice]:
     """Parts of an axis of a product: `most`, or more of an axis of more than 2,048 for each.
 
-    Of the inner axis, two, which are summed; of rows, four: the BLAS packs the other factor for each, but with two, a
-    thread that starts late delays the whole product; with four or more, the other takes its blocks.
+    Of the inner axis, two, which are summed; of rows, four, so that a thread that starts late delays no whole product.
     """
     return [*blocks_of(size, min(2048, max(128, -(-size // most))))]
 
@@ -321,16 +342,12 @@ def linear_cross_entropy(
             logits[~counted[some]] = 0  # now they are gradients
             if factors is not None:
                 logits *= np.where(counted[some], factors[some], 1)[:, None]
-            if g_x is not None and wanted[1] and not some.start:  # the first block's are the sums' first terms
-                g_x[some], g_weight = cpu.products((logits, weight), (logits.T, x[some]))
-            else:
-                if g_x is not None:
-                    g_x[some] = cpu.product(logits, weight)
-                if wanted[1]:
-                    if some.start:
-                        g_weight = cpu.add_product_(g_weight, logits.T, x[some])  # [V, n] @ [n, D] -> [V, D]
-                    else:
-                        g_weight = cpu.product(logits.T, x[some])
+            if g_x is not None:
+                g_x[some] = cpu.product(logits, weight)
+            if wanted[1] and some.start:
+                g_weight = cpu.add_product_(g_weight, logits.T, x[some])  # [V, n] @ [n, D] -> [V, D]
+            elif wanted[1]:
+                g_weight = cpu.product(logits.T, x[some])
             if wanted[2]:
                 part = cpu.sum_rows(logits)
                 g_bias = part if g_bias is None else np.add(g_bias, part, out=g_bias)

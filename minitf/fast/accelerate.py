@@ -49,8 +49,7 @@ class FusedFeedForward(FeedForward):
     def __call__(self, x: Tensor) -> Tensor:
         if self.activation is not ag.relu:
             return super().__call__(x)
-        hidden = self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias))
-        return self.down(hidden)
+        return self.down(self.dropout(ag.fast.linear_relu(x, self.up.weight, self.up.bias)))
 
 
 class FusedResidual(Residual):
@@ -89,8 +88,7 @@ class PackedDecoderLayer(DecoderLayer):
 
     def attend_to_source(self, x: Tensor, memory: Any, memory_mask: Array, cache: Cache | None) -> Tensor:
         if isinstance(memory, tuple):
-            k, v = memory
-            return self.cross_attention.over(x, k, v, memory_mask)
+            return self.cross_attention.over(x, *memory, memory_mask)
         return super().attend_to_source(x, memory, memory_mask, cache)
 
 
@@ -120,8 +118,7 @@ class Checkpointed(Module):
 
 def memory_projections(decoder: Decoder) -> list[Linear]:
     """Return the layers that compute keys and values of the encoder's output."""
-    attentions = [layer.cross_attention for layer in decoder.layers]
-    return [linear for attention in attentions for linear in (attention.key, attention.value)]
+    return [linear for each in decoder.layers for linear in (each.cross_attention.key, each.cross_attention.value)]
 
 
 def read_together(model: Transformer) -> Iterator[list[Parameter]]:

@@ -26,8 +26,6 @@ Array = Any
 Gradients = Callable[[Transformer, Batch, float], tuple[Array, Array]]
 """`compute_gradients` of minitf/training/optim.py"""
 INPUTS = ("source", "target_in", "target_out")
-
-
 MOST = 400  # graphs to keep, one for each shape of batch: an epoch of Europarl has some 350 shapes
 
 
