@@ -29,7 +29,7 @@ BLOCK_PRODUCT = 2_000_000  # multiplications of a block of rows: OpenBLAS has ot
 ADDED_BYTES = 2 * 1024 * 1024  # of a block of rows of a product that is added to another array
 COLUMNS_BELOW = 256  # rows of `linear` below which threads divide its columns, and so the weights
 WIDE = 8  # times as many columns as rows from which they do so in any `linear`, in as many blocks
-LOGITS_BYTES = 128 << 20  # that `linear_cross_entropy` holds in memory
+LOGITS_BYTES = 64 << 20  # that `linear_cross_entropy` holds in memory
 
 # ---- Products: as few and as large BLAS calls as the threads allow ----
 

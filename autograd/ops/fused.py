@@ -241,7 +241,7 @@ def linear_cross_entropy(
     """cross_entropy(linear(x, weight, bias), targets), without the logits in memory: the last product and the loss.
 
     Logits, loss and the gradients of all inputs are computed for `rows` rows at a time (None: as many as have logits of
-    128 MiB on a CPU, of a thirty-second of its memory on a GPU).  A weight that is used elsewhere, too, as a tied
+    64 MiB on a CPU, of a thirty-second of its memory on a GPU).  A weight that is used elsewhere, too, as a tied
     embedding is, gets the sum of its gradients.
     With `with_nll`, the result is the pair of the loss and, as a constant, the negative log-likelihood.
     `masked`, bool [V], is True for classes that have probability 0 and no share in the label smoothing. In mixed
