@@ -177,6 +177,15 @@ def keep_where(xp: Any, x: Array, keep: Array) -> Array:
     return xp.where(keep, x, xp.zeros((), x.dtype))
 
 
+def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
+    """Sum `g` over the axes along which an array of `shape` was broadcast: the transpose of broadcasting."""
+    if g.shape == shape:
+        return g
+    lead = g.ndim - len(shape)
+    repeated = [lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1]
+    return g.sum(axis=(*range(lead), *repeated), keepdims=True).reshape(shape)
+
+
 def constant(x: Any) -> Any:
     """x as a constant, for what cancels out of a result, such as the maximum that keeps exp from overflowing."""
     return x.data if hasattr(x, "requires_grad") else x

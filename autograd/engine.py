@@ -27,9 +27,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy import ndarray
 
-from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent
+from autograd.backend import CPU, Backend, as_operand, backend_of, beside_bfloat16, is_floating, silent, unbroadcast
 from autograd.devices import on_device
-from autograd.modes import enable_grad, state
+from autograd.modes import current_modes, enable_grad
 from autograd.tensor import (
     Array,
     ArraySpec,
@@ -41,11 +41,10 @@ from autograd.tensor import (
     attach,
     clock,
     edge_of,
-    key_of,
     make_spec,
     new_tensor,
     refuse_list,
-    spec_of,
+    specs_of,
     split,
     starting_gradient,
 )
@@ -53,10 +52,7 @@ from autograd.tensor import (
 __all__ = ["Op", "apply", "implementations", "unbroadcast"]
 
 implementations: dict[type[Op], Any] = {}
-"""The classes that compute in the place of plain ops: `autograd.fast` enters its own.
-
-Each has a guard, `takes(backend, arrays, parameters)`: where it says no, the plain op runs.
-"""
+"""The classes of `autograd.fast` that compute in the place of plain ops where their `takes(…)` says so."""
 
 
 class Op:
@@ -92,6 +88,7 @@ class Op:
 
     moves: ClassVar[bool] = False  # whether backward only rearranges the output's gradient, and sums nothing
     is_plain: ClassVar[bool] = False
+    is_ours: ClassVar[bool] = False  # whether a function of this package applies it
     _keeps: ClassVar[dict[int, Any]]  # of `_keeper`, by the bits of `needs_gradient`
 
     forward: Any  # a static function or a method
@@ -99,13 +96,12 @@ class Op:
     call_recorded_backward: Any  # `call_backward` of Tensors: higher_order.py defines it
 
     # A slot is set in a third of the time that an entry of __dict__ takes
-    __slots__ = ("__dict__", "__weakref__", "_edges", "_saved", "call_site", "freed", "order", "output_specs")
+    __slots__ = ("__dict__", "__weakref__", "_edges", "_saved", "call_site", "order", "output_specs")
     order: int  # by `clock`
-    freed: bool
     output_specs: tuple[ArraySpec, ...]
     call_site: tuple[CodeType, int] | None  # the user's code that made the op, if an observer noted it
     _edges: tuple[Edge | None, ...]
-    _saved: Any  # a tuple, or a function of the node that puts one in its place when it is first needed
+    _saved: Any  # a tuple, or a function of the node that puts one in its place when it is first needed; None if freed
 
     # Defaults are those of the class, and an instance sets what differs: a node stays small
     backend: Backend = CPU
@@ -116,7 +112,8 @@ class Op:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.is_plain, cls._keeps = isinstance(inspect.getattr_static(cls, "forward", None), staticmethod), {}
-        if cls.is_plain and cls.__module__.startswith("autograd."):
+        cls.is_ours = cls.__module__.startswith("autograd.")
+        if cls.is_plain and cls.is_ours:
             Op.registry[cls.__name__] = cls
 
     @classmethod
@@ -142,14 +139,16 @@ class Op:
     @property
     def saved(self) -> tuple[Any, ...]:
         """The arrays that `save` kept; for a plain op, the output and the inputs that are kept."""
-        while not isinstance(self._saved, tuple):
+        while callable(self._saved):
             self._saved(self)
-        return self._saved
+        return self._saved or ()
+
+    freed = property(lambda self: self._saved is None, doc="Whether a backward pass has freed what the node saved.")
 
     @property
     def saved_arrays(self) -> tuple[Any, ...]:
         """The arrays that the node keeps now: for tools that inspect the graph."""
-        saved = getattr(self._saved, "kept", ()) if callable(self._saved) else self._saved
+        saved = getattr(self._saved, "kept", ()) if callable(self._saved) else self.saved
         return tuple([a for a in saved if isinstance(a, self.xp.ndarray)]) if self.is_plain else saved
 
     @property
@@ -163,9 +162,9 @@ class Op:
         return tuple([None if edge is None else split(edge) for edge in self._edges])
 
     @property
-    def input_specs(self) -> list[ArraySpec | None]:
+    def input_specs(self) -> list[Any]:
         """Shape and dtype of each input to differentiate."""
-        return [None if e is None else e.output_specs[0] if isinstance(e, Op) else spec_of(e) for e in self._edges]
+        return specs_of(self._edges)
 
     @property
     def where(self) -> tuple[str, int]:
@@ -179,29 +178,27 @@ class Op:
         """The results of `backward`, one for each input: a gradient, a function that returns it, or None for 0."""
         if not self.is_plain:
             return self.results_of(self.backward(*g_outputs))
-        y, *inputs = self._saved if type(self._saved) is tuple else self.saved
-        for i, spec in enumerate(input_specs):
-            if inputs[i] is None:
-                inputs[i] = spec
-        if not self.moves and g_outputs[0].itemsize == 2:  # sums may be beyond half
+        values = list(self._saved if type(self._saved) is tuple else self.saved)  # output and inputs
+        for i, spec in enumerate(input_specs, 1):
+            if values[i] is None:
+                values[i] = spec
+        if g_outputs[0].itemsize == 2 and not self.moves:  # sums may be beyond half
             g_outputs = [g.astype(np.float32) for g in g_outputs]
         g: Any = g_outputs[0]
         if self._several:
-            g, y = tuple(g_outputs), self.output_specs
-        elif y is None:
-            y = self.output_specs[0]
-        result = self.backward(self.backend.xp, g, y, *inputs, **self.parameters)
-        return [*result] if type(result) is tuple and len(result) == len(inputs) else self.results_of(result)
+            g, values[0] = tuple(g_outputs), self.output_specs
+        elif values[0] is None:
+            values[0] = self.output_specs[0]
+        return self.results_of(self.backward(self.backend.xp, g, *values, **self.parameters))
 
     def results_of(self, result: Any) -> list[Any]:
         """Return what `backward` returned, as a list of one for each input.  Raises: RuntimeError for another number"""
-        if result is None:
-            raise RuntimeError(
-                f"{self}: backward returned None; return a gradient for each input, (None,) for a gradient of 0"
-            )
         found = [*result] if isinstance(result, tuple) else [result]
-        if len(found) != len(self._edges):
-            raise RuntimeError(f"{self}: backward returned {len(found)} gradients for {len(self._edges)} inputs")
+        if result is None or len(found) != len(self._edges):
+            what = f"{len(found)} gradients for {len(self._edges)} inputs"
+            if result is None:
+                what = "None; return a gradient for each input, (None,) for a gradient of 0"
+            raise RuntimeError(f"{self}: backward returned {what}")
         return found
 
     def __str__(self) -> str:
@@ -213,58 +210,67 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
 
     Only Tensors get gradients.  Python scalars stay Python scalars, so they never change a dtype.
     """
-    recording, events, arrays, edges, needs, has_float = state.recording, state.events, [], [], 1, False
+    modes, arrays, edges, needs, recorded, has_float = current_modes(), [], [], 1, False, False
+    recording, events = modes.recording, modes.events
     for x in inputs:
         needs += needs  # after a first 1, a bit for each input: 1 if it needs a gradient
         edge = None
         if isinstance(x, Tensor):
             arrays.append(x.data)
-            if recording and x._edge is not None:
-                edge = x if x._edge is Leaf else x._edge
-                needs += 1
+            if recording and (edge := x._edge) is not None:
+                needs, recorded = needs + 1, True
+                edge = x if edge is Leaf else edge
         else:
             arrays.append(as_operand(x))
             has_float = has_float or type(arrays[-1]) is float
         edges.append(edge)
     arrays = beside_bfloat16(arrays) if has_float else arrays
-    backend = CPU
+    backend, xp = CPU, np
     if "cupy" in modules:  # otherwise no array is on a GPU
         backend = backend_of(arrays)
         if backend is not CPU:
-            arrays = on_device(backend, inputs, arrays)
+            arrays, xp = on_device(backend, inputs, arrays), backend.xp
     fast = implementations.get(op_class)
     if fast is not None and fast.takes(backend, arrays, parameters):
         op_class = fast
     op = op_class()
-    op._edges, op.order, op.freed = tuple(edges), next(clock), False
-    op._saved, op.output_specs, op.call_site = (), (), None
+    op._edges, op.order, op._saved, op.output_specs, op.call_site = tuple(edges), next(clock), (), (), None
     if parameters:
         op.parameters = _checked(op_class, parameters)
     if backend is not CPU:
         op.backend = backend
-    for call in events.before_forward:
-        call(op, arrays)
+    if events.before_forward:
+        for call in events.before_forward:
+            call(op, arrays)
+    plain = op_class.is_plain
+    values = [xp, *arrays] if plain else arrays
     try:
-        result = op.forward(backend.xp, *arrays, **parameters) if op.is_plain else op.forward(*arrays, **parameters)
+        result = op.forward(*values, **parameters)
     except BaseException:
         for call in events.after_error:
             call(op)
         raise
     if type(result) is not ndarray:
         if isinstance(result, tuple):
-            return _several_outputs(op, needs, inputs, arrays, result)  # type: ignore[return-value]  # as unpacked
+            return _several_outputs(op, recorded and needs, inputs, arrays, result)  # type: ignore[return-value]  # as unpacked
         result = _as_output(op, result)
     y = new_tensor(result)
-    for call in events.after_forward:
-        call(op, [result])
-    if needs != 1 << len(edges):
-        dtype = result.dtype
+    if events.after_forward:
+        for call in events.after_forward:
+            call(op, [result])
+    if recorded:
+        dtype, spec = result.dtype, ArraySpec()
         if dtype.kind == "f" or _has_gradient(op, dtype):
             y._edge = op
-        op.output_specs = (make_spec((result.shape, dtype)),)
-        if op.is_plain:
+        spec.shape, spec.dtype = result.shape, dtype
+        op.output_specs = (spec,)
+        if plain:
             keep = op._keeps.get(needs) or _keeper(op, needs)
-            op._saved = keep if type(keep) is tuple else keep([result, *arrays, None])
+            if type(keep) is not tuple:
+                values[0] = result
+                values.append(None)
+                keep = keep(values)
+            op._saved = keep
         for call in events.after_record:
             call(op, inputs, (y,))
     return y
@@ -272,15 +278,15 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
 
 def _several_outputs(op: Op, needs: int, inputs: Any, arrays: Any, results: Sequence[Any]) -> tuple[Tensor, ...]:
     """The end of `apply` for an op whose forward pass returns a tuple."""
-    op._several, outputs, events = True, [_as_output(op, a) for a in results], state.events
+    op._several, outputs, events = True, [_as_output(op, a) for a in results], current_modes().events
     tensors = tuple(map(new_tensor, outputs))
     for call in events.after_forward:
         call(op, outputs)
-    if needs != 1 << len(arrays):
+    if needs:
         for i, y in enumerate(tensors):
             if _has_gradient(op, y.dtype):
                 y._edge = (op, i) if i else op
-        op.output_specs = tuple([make_spec((a.shape, a.dtype)) for a in outputs])
+        op.output_specs = tuple([make_spec(a.shape, a.dtype) for a in outputs])
         if op.is_plain:
             keep = op._keeps.get(needs) or _keeper(op, needs)
             op._saved = keep if type(keep) is tuple else keep([None, *arrays, None])
@@ -291,14 +297,14 @@ def _several_outputs(op: Op, needs: int, inputs: Any, arrays: Any, results: Sequ
 
 def _checked(op_class: type[Op], parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of an op.  Raises: TypeError for a Tensor among them, and for a list as the axis of one of ours"""
-    if op_class.__module__.startswith("autograd."):
-        refuse_list(parameters.get("axis"))
     for name, value in parameters.items():
         if isinstance(value, Tensor):
             raise TypeError(
                 f"{op_class.__name__} got a Tensor as {name}=, where it gets no gradient; "
                 "pass it to apply() by position, or its number by .item()"
             )
+        if isinstance(value, list) and name == "axis" and op_class.is_ours:
+            refuse_list(value)
     return parameters
 
 
@@ -313,12 +319,13 @@ def _as_output(op: Op, a: Any) -> Array:
 
     Raises: TypeError for anything but an array or a number
     """
-    if not isinstance(a, (np.generic, op.xp.ndarray, float, int, complex)):
-        raise TypeError(
-            f"{type(op).__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
-            "computed from the arrays that forward gets"
-        )
-    return op.backend.asarray(a)
+    is_number = isinstance(a, (np.generic, float, int, complex))
+    if is_number or isinstance(a, op.xp.ndarray):
+        return op.backend.asarray(a)
+    raise TypeError(
+        f"{type(op).__name__}.forward returned {type(a).__name__}; return an array, or a tuple of arrays, "
+        "computed from the arrays that forward gets"
+    )
 
 
 def _has_gradient(op: Op, dtype: Any) -> bool:
@@ -347,7 +354,7 @@ def _keeper(op: Op, needs: int) -> Any:
         kept = list(keep(arrays))
         for i in constant:
             a = arrays[i]
-            kept[i] = make_spec((a.shape, a.dtype)) if hasattr(a, "dtype") else a
+            kept[i] = make_spec(a.shape, a.dtype) if hasattr(a, "dtype") else a
         return tuple(kept)
 
     op._keeps[needs] = found = keep_constants_too if constant else keep if read else (None,) * len(places)
@@ -374,7 +381,7 @@ def run_backward(
     *is* infinite): a warning raised here could not name the op, `autograd.anomaly.anomaly_mode` does.
     """
     retain_graph = create_graph if retain_graph is None else retain_graph
-    events = state.events
+    events = current_modes().events
     for call in events.before_backward_pass:
         call()
     try:
@@ -391,8 +398,8 @@ def run_backward(
                 del g_outputs  # before the sums look who else refers to these arrays
                 sums.add(node._edges, g_inputs)
                 if not retain_graph:
-                    node._saved, node.freed = (), True
-            return [sums.captured.get(key_of(edge_of(x))) for x in wanted or ()]
+                    node._saved = None
+            return [sums.captured.get(edge_of(x)) for x in wanted or ()]
     finally:
         for call in events.after_backward_pass:
             call()
@@ -417,7 +424,7 @@ def backward(
 attach(backward=backward)
 
 
-def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[int, int]]:
+def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[list[Op], dict[Any, int]]:
     """The nodes to visit, newest first, and the number of gradients that each of them and each leaf receives.
 
     With `wanted`, only what leads from `outputs` to these Tensors is visited.
@@ -426,16 +433,16 @@ def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[li
     nodes, arrivals = reachable(starts)
     nodes.sort(key=attrgetter("order"), reverse=True)
     if wanted is not None:
-        follow = {id(split(edge_of(x))[0]) for x in wanted}
+        follow = {split(edge_of(x))[0] for x in wanted}
         for node in reversed(nodes):
-            if any(edge is not None and id(split(edge)[0]) in follow for edge in node._edges):
-                follow.add(id(node))
-        nodes = [node for node in nodes if id(node) in follow]
+            if any(edge is not None and split(edge)[0] in follow for edge in node._edges):
+                follow.add(node)
+        nodes = [node for node in nodes if node in follow]
         groups = (starts, *[node._edges for node in nodes])
-        reached = [id(split(edge)[0]) for edges in groups for edge in edges if edge is not None]
-        arrivals = Counter([key for key in reached if key in follow])
+        reached = [split(edge)[0] for edges in groups for edge in edges if edge is not None]
+        arrivals = Counter([target for target in reached if target in follow])
     for node in nodes:
-        if node.freed:
+        if node._saved is None:  # freed
             raise RuntimeError(
                 f"cannot run backward() a second time through {node}: the first call freed its saved arrays; "
                 "make the first call backward(retain_graph=True), or run the forward pass again"
@@ -443,21 +450,20 @@ def plan(outputs: Sequence[Tensor], wanted: Sequence[Tensor] | None) -> tuple[li
     return nodes, arrivals
 
 
-def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[int, int]]:
-    """All nodes that edges lead to from `starts`, and the number of edges that lead to each node and leaf, by id."""
+def reachable(starts: Sequence[Edge | None]) -> tuple[list[Op], dict[Any, int]]:
+    """All nodes that edges lead to from `starts`, and the number of edges that lead to each node and leaf."""
     nodes: list[Op] = []
-    counts: dict[int, int] = {}
+    counts: dict[Any, int] = {}
     groups = [starts]
     for edges in groups:  # grows
         for edge in edges:
             if edge is None:
                 continue
-            target = edge[0] if isinstance(edge, tuple) else edge
-            key = id(target)
-            count = counts[key] = counts.get(key, 0) + 1
-            if count == 1 and isinstance(target, Op):
+            target = edge[0] if type(edge) is tuple else edge
+            if target not in counts and isinstance(target, Op):
                 nodes.append(target)
                 groups.append(target._edges)
+            counts[target] = counts.get(target, 0) + 1
     return nodes, counts
 
 
@@ -465,35 +471,26 @@ def _node_backward(node: Op, g_outputs: list[Any], recorded: bool, events: Any) 
     """Run a node's backward pass; undo broadcasting, check shapes and convert dtypes to those of the inputs."""
     for call in events.before_backward:
         call(node, [g.data for g in g_outputs] if recorded else g_outputs)
-    input_specs = node.input_specs
+    input_specs = specs_of(node._edges)
     g_inputs = (node.call_recorded_backward if recorded else node.call_backward)(g_outputs, input_specs)
     for i, spec in enumerate(input_specs):
         g = None if spec is None else g_inputs[i]
-        if type(g) is not ndarray or spec is None:
+        if type(g) is not ndarray:
             g = g() if callable(g) else g
             if g is None or spec is None:  # 0, or not wanted
                 g_inputs[i] = None
                 continue
             if isinstance(g, np.generic) or not hasattr(g, "dtype"):  # a scalar, as of sums
                 g = node.backend.asarray(g)
-        shape, dtype = spec
-        if g.shape != shape:
-            if node.broadcasts:
-                g = unbroadcast(g, shape)
-            if g.shape != shape:
+            g_inputs[i] = g
+        if g.shape != spec.shape:
+            g_inputs[i] = g = unbroadcast(g, spec.shape) if node.broadcasts else g
+            if g.shape != spec.shape:
                 raise RuntimeError(
-                    f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {shape}"
+                    f"{node}: backward returned a gradient of shape {g.shape} for input {i} of shape {spec.shape}"
                 )
-        g_inputs[i] = g if g.dtype == dtype else g.astype(dtype)
+        if g.dtype is not spec.dtype and g.dtype != spec.dtype:
+            g_inputs[i] = g.astype(spec.dtype)
     for call in events.after_backward:
         call(node, [g.data if isinstance(g, Tensor) else g for g in g_inputs])
     return g_inputs
-
-
-def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
-    """Sum `g` over the axes along which an array of `shape` was broadcast: the transpose of broadcasting."""
-    if g.shape == shape:
-        return g
-    lead = g.ndim - len(shape)
-    repeated = [lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1]
-    return g.sum(axis=(*range(lead), *repeated), keepdims=True).reshape(shape)

@@ -11,14 +11,14 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from autograd import ops
 from autograd.backend import as_operand
 from autograd.modes import is_grad_enabled
-from autograd.tensor import Tensor, other_names
+from autograd.tensor import Tensor
 
 _COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
 
@@ -43,24 +43,14 @@ _DEFAULTS = {"out": None, "dtype": None, "where": True}
 _BY_NAME = {"keepdims", "ddof", "constant_values"}
 """Arguments that stand in another place in NumPy's functions."""
 
-_ARGUMENTS_OF_PYTORCH = {"dim": "axis", "keepdim": "keepdims"}
+_IN_PYTORCH = {"dim": "axis", "keepdim": "keepdims"}
 
 _ATTRIBUTES = {  # of other libraries' arrays, and what they are here
-    "cpu": "x.to('cpu'), or x.numpy()",
-    "cuda": "x.to('cuda')",
-    "dim": "x.ndim",
-    "double": "x.astype('float64')",
-    "float": "x.astype('float32')",
-    "gather": "autograd.take_along_axis",
-    "half": "x.astype('float16')",
-    "numel": "x.size",
-    "permute": "x.transpose(...)",
-    "requires_grad_": "x.requires_grad = True",
-    "t": "x.T",
-    "type": "x.astype(dtype)",
-    "unsqueeze": "autograd.expand_dims(x, axis)",
-    "view": "x.reshape(...)",
-}
+    "cpu": "x.to('cpu'), or x.numpy()", "cuda": "x.to('cuda')", "dim": "x.ndim", "double": "x.astype('float64')",
+    "float": "x.astype('float32')", "gather": "autograd.take_along_axis", "half": "x.astype('float16')",
+    "numel": "x.size", "permute": "x.transpose(...)", "requires_grad_": "x.requires_grad = True", "t": "x.T",
+    "type": "x.astype(dtype)", "unsqueeze": "autograd.expand_dims(x, axis)", "view": "x.reshape(...)",
+}  # fmt: skip
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -144,22 +134,29 @@ def _loses_gradient(x: Any) -> bool:
     return any(_loses_gradient(value) for value in values)
 
 
+def _lacks(name: str, instead: str, x: Tensor) -> NoReturn:
+    raise AttributeError(f"'Tensor' object has no attribute {name!r}; write {instead}", name=name, obj=x)
+
+
 def _naming_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which answers PyTorch's names of arguments with its own."""
 
     @functools.wraps(function)
     def named(*args: Any, **kwargs: Any) -> Any:
-        for name in kwargs:
-            if name in _ARGUMENTS_OF_PYTORCH:
-                raise TypeError(f"{function.__name__}() has no argument {name!r}; write {_ARGUMENTS_OF_PYTORCH[name]}=")
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            for name in _IN_PYTORCH.keys() & kwargs:
+                raise TypeError(f"{function.__name__}() has no argument {name!r}; write {_IN_PYTORCH[name]}=") from None
+            raise
 
     return named
 
 
 def install() -> None:
     """Have NumPy's functions ask here when they are called with Tensors; have error messages say what to write."""
-    other_names.update(_ATTRIBUTES)
+    for name, instead in _ATTRIBUTES.items():
+        setattr(Tensor, name, property(functools.partial(_lacks, name, instead)))
     for name in ops.__all__:
         function = getattr(ops, name)
         if "axis" in function.__code__.co_varnames[: function.__code__.co_argcount]:

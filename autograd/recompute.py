@@ -23,7 +23,7 @@ import numpy as np
 
 from autograd import random, safety
 from autograd.engine import Op
-from autograd.modes import Observer, enable_grad, is_grad_enabled, observe, state
+from autograd.modes import Observer, current_modes, enable_grad, is_grad_enabled, observe
 from autograd.tensor import Tensor
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ def checkpoint(fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     Raises: RuntimeError, from the backward pass, if the second run of `fn` differs from the first or if an array that
     it reads was changed in place in between.
     """
-    if not is_grad_enabled() or any(isinstance(each, (_Segment, _SecondRun)) for each in state.observers):
+    if not is_grad_enabled() or any(isinstance(each, (_Segment, _SecondRun)) for each in current_modes().observers):
         return fn(*args, **kwargs)
     segment = _Segment((fn, args, kwargs))
     try:

@@ -137,7 +137,7 @@ def _op_node(op: Op, saved_bytes: int, name: str | None) -> Node:
     return Node(
         title=type(op).__name__,
         kind=kind_of(type(op)),
-        outputs=tuple([(shape, str(dtype)) for shape, dtype in op.output_specs]),
+        outputs=tuple([(spec.shape, str(spec.dtype)) for spec in op.output_specs]),
         saved_bytes=saved_bytes,
         freed=op.freed,
         where=op.where,

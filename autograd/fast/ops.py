@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from autograd.backend import CPU, Backend
-from autograd.engine import ArraySpec, Op, unbroadcast
+from autograd.engine import Op, unbroadcast
 from autograd.fast.recomputed import all_in_precision_of, in_precision_of
 from autograd.fast.table import Kernels, kernels_on
-from autograd.modes import state
+from autograd.modes import current_modes
 from autograd.ops import fused, nn
 from autograd.ops.nn import rows_of
 from autograd.random import Mask
-from autograd.tensor import split
+from autograd.tensor import make_spec, split
 
 PACKED_BYTES = 1 << 20  # masks from this size on are kept as bits: packing them takes 0.02 ns an element
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -150,7 +150,7 @@ def linear_gradients(
     """
     spec = op.input_specs[0]
     later = op.backend is not CPU and weight is not None and spec is not None and spec.dtype == g_rows.dtype
-    later = later and not state.events.after_backward  # whose observers get arrays
+    later = later and not current_modes().events.after_backward  # whose observers get arrays
     pairs = [
         None if later or weight is None else (g_rows, weight),
         None if x is None else (g_rows.T, rows_of(x), op.dtype),
@@ -252,7 +252,7 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
         g_weight = g_positions = None
         if needs_weight:
             g_weight = self._g_weight(g_y.reshape(indices.size, g_y.shape[-1]), indices.reshape(-1), drawn)
-            if state.events.after_backward or (self.backend is CPU and indices.size >= self.rows):
+            if current_modes().events.after_backward or (self.backend is CPU and indices.size >= self.rows):
                 g_weight = g_weight.dense()
         if needs_positions:
             g_positions = self._g_positions(g_y)
@@ -277,8 +277,7 @@ class ScaledEmbedding(FastOp, fused.ScaledEmbedding):
         def dense() -> Any:
             return kernels.embedding_backward(g_rows, indices, self.rows, *settings)
 
-        (_, dtype), *_ = self.input_specs
-        return Later((self.rows, g_rows.shape[1]), dtype, dense, add_to)
+        return Later((self.rows, g_rows.shape[1]), self.input_specs[0].dtype, dense, add_to)
 
     def _g_positions(self, g_y):
         """Σ over the batch; in float32 for bfloat16.  Shapes: g_y [..., T, D] -> [T, D]"""
@@ -351,7 +350,7 @@ class LinearHeads(FastOp, fused.LinearHeads):
 
     def read_by_plain(self, x, weight):
         if weight is None:  # x needs no gradient
-            weights = [ArraySpec((width, x.shape[-1]), self.dtype) for width in self.widths]
+            weights = [make_spec((width, x.shape[-1]), self.dtype) for width in self.widths]
         else:
             weights = self.kernels.parted(weight, self.widths)
         return None, x, *weights, *[None] * (len(self._edges) - 1 - self.count)

@@ -343,7 +343,7 @@ def _backward_error(message: str, op: engine.Op | None) -> GradcheckError:
     if wrong is None or op is None:
         return GradcheckError(message)
     found, expected = map(ast.literal_eval, wrong.groups())
-    of_output = found in [shape for shape, _ in op.output_specs]
+    of_output = found in [spec.shape for spec in op.output_specs]
     causes = [
         (broadcasts_to(expected, found),
          "a missing sum over the axes along which the input was broadcast; sum over them, or set broadcasts = True in "

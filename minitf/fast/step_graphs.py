@@ -16,7 +16,7 @@ from typing import Any
 from autograd import Tensor, random
 from autograd.backend import CPU
 from autograd.fast.cuda_graphs import CaptureError, CudaGraph, CudaGraphs
-from autograd.modes import state
+from autograd.modes import current_modes
 from minitf.config import RunConfig
 from minitf.data.batches import Batch
 from minitf.model.parameters import Parameter
@@ -84,7 +84,7 @@ class StepGraphs:
         key = seed, batch.number, batch.first_row, *[getattr(batch, name).shape for name in INPUTS]
         adds = any(parameter.grad is not None for parameter in self.parameters)
         is_new = key not in self._seen or (key not in self._steps and len(self._steps) >= self.most)
-        if not self.most or state.observers or adds or self._copies_are_old() or is_new:
+        if not self.most or current_modes().observers or adds or self._copies_are_old() or is_new:
             self._seen.add(key)
             return self.compute_gradients(self.model, batch, self.label_smoothing)
         step = self._steps.get(key)

@@ -5,7 +5,7 @@ has the shape of b, and g is the gradient of y. An axis is repeated where the in
 size 1 and the output another size.
 
 Shapes: g, of the output's shape; shape, of the input -> the gradient of the input, of `shape`
-Source: `unbroadcast` in `autograd/engine.py`
+Source: `unbroadcast` in `autograd/backend.py`
 """
 
 import numpy as np

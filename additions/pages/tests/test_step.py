@@ -13,7 +13,7 @@ from additions.inspect import memory
 from additions.pages.step import step_page
 from additions.pages.tests.step_pages import StepPage
 from autograd import Tensor, random
-from autograd.modes import state
+from autograd.modes import current_modes
 
 rng = np.random.default_rng(0)
 X, W = rng.standard_normal((3, 4)), rng.standard_normal((4, 5))
@@ -97,7 +97,7 @@ def test_recording_ends_with_the_step(tmp_path):
 
     with pytest.raises(KeyError, match="mine"):
         step_page(fails, tmp_path / "step.html")
-    assert state.observers == ()
+    assert current_modes().observers == ()
     assert not (tmp_path / "step.html").exists()
 
 
