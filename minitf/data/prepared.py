@@ -91,14 +91,9 @@ class PreparedCorpus(Corpus):
 
 
 def prepare(
-    source_path: PathLike,
-    target_path: PathLike,
-    vocabulary: AnyVocabulary,
-    folder: PathLike,
-    *,
-    max_length: int = 256,
-    names: str | None = None,
-) -> PreparedCorpus:
+    source_path: PathLike, target_path: PathLike, vocabulary: AnyVocabulary, folder: PathLike, *,
+    max_length: int = 256, names: str | None = None,
+) -> PreparedCorpus:  # fmt: skip
     """Encode a parallel corpus into `folder`, unless the folder already holds exactly that.
 
     Left out, and counted: pairs with a side that has no token, and pairs with a side of more than `max_length` tokens,
@@ -176,7 +171,8 @@ def _write_ids(
         if not counts["pairs"]:
             raise UserError(
                 f"no pair is left of {texts}: {counts['dropped_empty']:,} have an empty side and "
-                f"{counts['dropped_long']:,} have more than max_length={about['max_length']} tokens; raise max_length"
+                f"{counts['dropped_long']:,} have more than max_length={about['max_length']} tokens"
+                + ("; raise max_length" if counts["dropped_long"] else "; give other texts")
             )
     return counts
 

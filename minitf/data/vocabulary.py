@@ -71,14 +71,9 @@ class Vocabulary:
 
     @classmethod
     def train(
-        cls,
-        lines: Iterable[str],
-        vocab_size: int,
-        model_path: PathLike,
-        *,
-        byte_fallback: bool = True,
+        cls, lines: Iterable[str], vocab_size: int, model_path: PathLike, *, byte_fallback: bool = True,
         symbols: Sequence[str] = (),
-    ) -> "Vocabulary":
+    ) -> "Vocabulary":  # fmt: skip
         """Learn byte-pair merges from the lines of both languages, and write the model to `model_path`.
 
         The same lines give the same file, byte for byte: merges depend only on how often each word occurs. Only these

@@ -79,14 +79,9 @@ def start(config: RunConfig, process: SingleProcess, say: Say, resumed: Path | N
 
 
 def assembled(
-    config: RunConfig,
-    data: TrainingData,
-    directory: RunDirectory,
-    process: SingleProcess,
-    initial: LearnedModel | None,
-    stack: ExitStack,
-    say: Say,
-) -> Run:
+    config: RunConfig, data: TrainingData, directory: RunDirectory, process: SingleProcess,
+    initial: LearnedModel | None, stack: ExitStack, say: Say,
+) -> Run:  # fmt: skip
     """Put a run together, with its initial weights.
 
     initial: the model whose weights to start with; None: random ones
@@ -223,14 +218,9 @@ def load_or_train_vocabulary(
 
 
 def prepare_split(
-    name: str,
-    paths: PathPair | None,
-    given: PathPair | None,
-    vocabulary: AnyVocabulary,
-    directory: RunDirectory,
-    config: RunConfig,
-    say: Say,
-) -> PreparedCorpus:
+    name: str, paths: PathPair | None, given: PathPair | None, vocabulary: AnyVocabulary, directory: RunDirectory,
+    config: RunConfig, say: Say,
+) -> PreparedCorpus:  # fmt: skip
     """Return the memory-mapped token ids of one split, without its text the kept ones; report how many are left out.
 
     given: the files that the user named, of which `paths` may be the run's copies; messages name these

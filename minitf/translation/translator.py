@@ -74,18 +74,10 @@ class Translator(LineTranslator):
 
     @classmethod
     def load(
-        cls,
-        run_directory: PathLike,
-        *,
-        average: int | None = None,
-        checkpoint: int | None = None,
-        weights: str | None = None,
-        dtype: Any = None,
-        device: str = "cpu",
-        precision: str | None = None,
-        plain: bool = False,
-        warn: Callable[[str], object] = warnings.warn,
-    ) -> Translator:
+        cls, run_directory: PathLike, *, average: int | None = None, checkpoint: int | None = None,
+        weights: str | None = None, dtype: Any = None, device: str = "cpu", precision: str | None = None,
+        plain: bool = False, warn: Callable[[str], object] = warnings.warn,
+    ) -> Translator:  # fmt: skip
         """Load the translator of a run, which may still be training, with the run's settings of the search.
 
         run_directory: a run, or a model of Marian, Hugging Face, fairseq or CTranslate2, which is converted in memory
@@ -284,24 +276,17 @@ def foreign_model(path: Path) -> Any | None:
 
 
 def load_learned(
-    path: Path,
-    *,
-    average: int | None = None,
-    checkpoint: int | None = None,
-    weights: str | None = None,
+    path: Path, *, average: int | None = None, checkpoint: int | None = None, weights: str | None = None,
     warn: Callable[[str], object] = warnings.warn,
-) -> LearnedModel:
+) -> LearnedModel:  # fmt: skip
     """Load the weights and the vocabulary of a run, or of another program's model.  Arguments: see `Translator.load`
 
     Raises: UserError if there is no run, no checkpoint, or its parts do not belong together
     """
     foreign = foreign_model(path)
     if foreign is not None:
-        for name, value, of_one in (
-            ("average", average, 1),
-            ("checkpoint", checkpoint, None),
-            ("weights", weights, "average"),
-        ):
+        given = ("average", average, 1), ("checkpoint", checkpoint, None), ("weights", weights, "average")
+        for name, value, of_one in given:
             if value not in (None, of_one):
                 raise UserError(f"{name}={value} selects checkpoints, but {path} is a single model; omit it")
         return LearnedModel(foreign.config, foreign.vocabulary, foreign.weights, path)
@@ -320,13 +305,9 @@ def load_learned(
 
 
 def choose_checkpoints(
-    run: RunDirectory,
-    config: RunConfig,
-    average: int | None,
-    checkpoint: int | None,
-    weights: str,
+    run: RunDirectory, config: RunConfig, average: int | None, checkpoint: int | None, weights: str,
     warn: Callable[[str], object],
-) -> tuple[list[Path], str]:
+) -> tuple[list[Path], str]:  # fmt: skip
     """Return the checkpoints whose mean translates, and the prefix of its weights in them.
 
     Arguments: see `Translator.load`
