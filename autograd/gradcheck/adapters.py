@@ -69,7 +69,7 @@ class Wrapped(Op):
         if len(every) == len(inputs):
             for k, (x, g) in enumerate(zip(inputs, every, strict=True)):
                 is_array = isinstance(x, (np.ndarray, np.generic))
-                is_number = x.dtype.kind in "iu" if is_array else type(x) in (int, float)
+                is_number = x.dtype.kind in "iuc" if is_array else type(x) in (int, float, complex, list)
                 if is_number and k not in self.warned_of and g is not None and np.any(g):
                     self.warned_of.add(k)
                     warnings.warn(
@@ -84,7 +84,11 @@ class Wrapped(Op):
                 f"vjp returned {len(every)} gradient(s) for {len(inputs)} inputs: return one for each, in their order, "
                 "and None for an input without a gradient"
             )
-        return tuple([None if g is None else np.asarray(g) for g in every])
+        found = [None if g is None else np.asarray(g) for g in every]
+        complex_ones = [g for g in found if g is not None and np.iscomplexobj(g)]
+        if any(abs(g.imag).max(initial=0) > 1e-9 * abs(g).max(initial=0) for g in complex_ones):
+            raise RuntimeError("the gradient that was returned is complex, and the input real: take its .real part")
+        return tuple(found)
 
 
 def _wrap(function: Function, run: Any) -> Function:

@@ -12,7 +12,7 @@ import numpy as np
 
 from autograd import functional
 from autograd.gradcheck import variations
-from autograd.gradcheck.adapters import GradcheckWarning, as_tuple, from_vjp, names_of
+from autograd.gradcheck.adapters import GradcheckWarning, Wrapped, as_tuple, from_vjp, names_of
 from autograd.gradcheck.diagnosis import likely_cause
 from autograd.gradcheck.elsewhere import Elsewhere
 from autograd.gradcheck.factors import Evidence
@@ -124,7 +124,13 @@ def second_order_error(func: Callable[..., Any], inputs: Any, options: Options |
     """
     options = replace(options or Options(), float32=False)
     with CheckedFunction(func, inputs, precision=how["precision"]) as function:
-        function.select_outputs(function.call())
+        outputs = function.call()
+        function.select_outputs(outputs)
+        if any(isinstance(node, Wrapped) for node in functional.ancestors([outputs[j] for j in function.outputs])):
+            raise NotImplementedError(
+                "order=2 is for ops of autograd; check the gradient of a NumPy or PyTorch function as a function of g "
+                "and x: from_vjp(vjp, …), or from_torch of torch.autograd.grad(f(x), x, g, create_graph=True)"
+            )
         rng = np.random.default_rng(options.seed)
         cotangents = [rng.standard_normal(shape) for shape in function.output_shapes]
     count = len(function.arguments)

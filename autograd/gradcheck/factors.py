@@ -280,7 +280,7 @@ def by_logarithm(e: Evidence) -> Iterator[Guess]:
     if len(e.analytic) > 1 and off.all():
         return
     x = e.at.reshape(-1)
-    for factor, how in ((x, "logarithm"), (1 / x, "exponential")):
+    for factor, how in ((x, "logarithm"), (1 / x, "exponential")) if x[off].all() else ():
         model = np.where(off, e.numerical * factor, e.numerical)
         if np.isfinite(model).all() and (abs(factor[off] - 1) > 1e-3).all():
             element = f"the derivative by element {listed(off, 5)} is one by the {how} of this element"

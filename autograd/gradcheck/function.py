@@ -108,8 +108,9 @@ class CheckedFunction:
             if np.isnan(arguments[i].numpy()).any():
                 raise ValueError(f"{name} contains NaN; gradients can be checked only at numbers")
         if not self.positions:
+            found = ", ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arguments)
             raise ValueError(
-                "no input can be differentiated: pass a float64 array, or a Tensor with requires_grad=True"
+                f"no input can be differentiated ({found}): pass a float64 array, or a Tensor with requires_grad=True"
             )
         self.tensors: list[Tensor] = [arguments[i] for i in self.positions]
         self.points = [copy_with_layout(tensor.numpy(), self.precision) for tensor in self.tensors]
@@ -154,8 +155,8 @@ class CheckedFunction:
         try:
             outputs = self.func(*self.arguments)
         except Exception as error:
-            if not self.output_shapes:  # in the first call
-                error.add_note(self._hint(str(error)))
+            if not self.output_shapes and (hint := self._hint(str(error))):  # in the first call
+                error.add_note(hint)
             raise
         self.several, outputs = isinstance(outputs, (tuple, list)), as_tuple(outputs)
         for j, y in enumerate(outputs):
@@ -178,6 +179,8 @@ class CheckedFunction:
                 "the function seems to refuse float64: if its library computes in float32 alone, check it with "
                 'precision="float32"; otherwise let a wrapper convert what it takes and returns (x.astype(...))'
             )
+        if hasattr(self.func, "__wrapped__"):  # by from_vjp, from_pair or from_torch
+            return ""
         return (
             "if the function computes with NumPy arrays, no graph is recorded and there is no backward pass to check: "
             "check autograd.gradcheck.from_vjp(function, vjp), where vjp(g, *inputs) returns the gradient of "

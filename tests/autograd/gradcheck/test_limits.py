@@ -157,7 +157,7 @@ def test_narrow_inputs_are_refused(dtype):
 
 @pytest.mark.parametrize("inputs", [[], [np.arange(3)], [Tensor(X)], [2.0], 2.0])
 def test_nothing_to_differentiate(inputs):
-    with pytest.raises(ValueError, match="no input can be differentiated"):
+    with pytest.raises(ValueError, match=r"no input can be differentiated \((|int64|float64|float)\)"):
         gradcheck(lambda *x: x[0] * 2, inputs)
 
 
@@ -166,6 +166,8 @@ def test_unusable_arguments():
         Options(mode="forward")
     with pytest.raises(ValueError, match="tolerances must be at least 0"):
         gradcheck(ag.tanh, X, rtol=-1)
+    with pytest.raises(ValueError, match="order=3: gradcheck knows the orders 1 and 2"):
+        gradcheck(ag.tanh, X, order=3)
     with pytest.raises(ValueError, match="input 0 is the result of Tanh"):
         gradcheck(ag.tanh, ag.tanh(Tensor(X, requires_grad=True)))
     with pytest.raises(ValueError, match="contains NaN"):
