@@ -117,8 +117,8 @@ class ArgumentParser(argparse.ArgumentParser):
         if message.startswith(REQUIRED):
             names = message.removeprefix(REQUIRED)
             missing = [each for each in self._actions if each.nargs != "*" and each.metavar in names.split(", ")]
-            what = " and ".join(f"{each.metavar} ({each.help})" for each in missing) or names
-            raise UserError(f"required: {what}; {self.prog} --help describes all arguments")
+            told = [f"{each.metavar} ({each.help or ', '.join(each.choices or ())})" for each in missing]
+            raise UserError(f"required: {' and '.join(told) or names}; {self.prog} --help describes all arguments")
         two = "2 arguments: SOURCE TARGET, which minitf split makes of one text with tabs"
         raise UserError(shortened(message.removeprefix("argument ").replace("2 arguments", two), most=1000))
 

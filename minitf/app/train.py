@@ -79,8 +79,11 @@ def train_run(config: RunConfig, resumed: Path | None, process: SingleProcess, *
         with (
             page(run.directory, run.config, parameters=parameters, writes=is_main) if page else nullcontext() as report
         ):
+            start_step = run.state.step
             with progress, StopRequest(shared=process.is_parallel, tells=is_main) as stop:
                 train(run, progress, stop, on_log=report.refresh if report else lambda: None)
+            if run.state.step == start_step and not stop:
+                tell(f"no step was left after step {start_step:,}: to train on, give more --max-steps or --max-minutes")
             if stop:
                 how = f"resume with: {shell_command('train')} --resume {quote(str(folder))}"
                 if report:

@@ -65,7 +65,7 @@ def check_plain(config: Any) -> None:
     if given:
         raise UserError(
             f"plain and {given[0]}={shown(getattr(config, given[0]))} cannot be combined: plain uses no fast "
-            "implementation; omit one of them"
+            "implementation; omit one of them, or give --no-plain"
         )
 
 

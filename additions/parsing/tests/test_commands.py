@@ -14,3 +14,5 @@ def test_a_treebank_is_written_and_scored(tmp_path, capsys):
     assert "Bracketing FMeasure       = 100.00" in capsys.readouterr().out
     assert run_command(command, ["evalb", gold, str(tmp_path / "train.mrg")]) == 2
     assert "the test trees go on after line 3" in capsys.readouterr().err
+    assert run_command(command, []) == 2
+    assert "required: COMMAND (prepare, trees," in capsys.readouterr().err

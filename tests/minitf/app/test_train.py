@@ -166,11 +166,12 @@ def test_plain_parts_alone(ground, tmp_path, monkeypatch, capfd):
 # ---- Ends --------------------------------------------------------------------------------------------------------
 
 
-def test_minutes_count_over_all_resumptions(ground, tmp_path):
+def test_minutes_count_over_all_resumptions(ground, tmp_path, capfd):
     run = tmp_path / "run"
     assert call([*ground.flags, "--output", str(run), "--max-minutes", "1e-9"]) == 0
     assert steps_of(run) == [1]  # at least one
     assert call(["--resume", str(run)]) == 0  # they are used up
+    assert "no step was left after step 1: to train on, give more" in capfd.readouterr().err
     assert steps_of(run) == [1]
     assert state_of(run, 1)["elapsed_s"] > 0
 
