@@ -33,6 +33,7 @@ RELU, SILU = 0, 1
 ADD_NORM, NORM, ADD = map(np.int64, range(3))
 LINEAR = np.bool_(False)  # whether a product ends in ReLU
 PART = 256  # elements of a row of logits that are summed in float32, before float64 takes over
+GROUP = 64  # elements of a row of logits that are counted before one is looked at
 
 # Where the numbers of a stack of layers are: places[product or norm, layer] of these kinds
 INWARD, OUTWARD, UP, DOWN, QUERY, CROSS, MEMORY, LOGITS, NORMS, LAST = map(np.int64, range(10))
@@ -235,38 +236,43 @@ TOKENS, PATH = 0, 1  # of a hypothesis, places of `rows`: its tokens, and the no
 
 @compiled_inside
 def find_candidates(
-    logits: Array, log_probability: Array, rows: int, barred: Array, ones: Array, of_rows: Any, best: Array,
+    logits: Array, log_probability: Array, rows: int, barred: Array, ones: Array, exponentials: Array, best: Array,
     best_total: Array,
 ) -> bool:  # fmt: skip
-    """Find the best candidates of the rows of a sentence; False if a number is not finite.
+    """Find the best candidates of the rows of a sentence, of equal ones the first; False if a number is not finite.
 
-    of_rows: the candidates of each row, sorted: ids [N, C], logits [N, C], log-probabilities [N, C] (all overwritten)
-
-    Shapes: logits [N, ≥ V] (overwritten), barred bool [V], ones [1, ≥ PART], best int64 [2, C], the row and the token
-    of each, best_total [C] (both written)
+    Shapes: logits [N, ≥ V], barred bool [V], ones and exponentials [1, ≥ PART] (overwritten), best int64 [2, C], the
+    row and the token of each, best_total [C] (both written)
     """
-    ids, values, totals, used = of_rows
+    found, last = 0, len(best_total) - 1
     for n in range(rows):
-        top = kernels.select_largest(logits[n, : len(barred)], barred, ids[n], values[n])
-        exponentials: Any = 0.0
-        for start in range(0, len(barred), PART):
-            part = logits[n, start : min(start + PART, len(barred))]
+        row, normaliser = logits[n, : len(barred)], 0.0
+        top = kernels.largest(row)
+        for start in range(0, row.size, PART):
+            part = row[start : start + PART]
             for i in range(part.size):
-                part[i] = kernels.exp(part[i] - top)
-            exponentials += dot(logits, n, start, ones, 0, 0, part.size)
-        log_total = float(top) + math.log(exponentials)
+                exponentials[0, i] = kernels.exp(part[i] - top)
+            normaliser += dot(exponentials, 0, 0, ones, 0, 0, part.size)
+        log_total = float(top) + math.log(normaliser)
         if not math.isfinite(log_total):
             return False
-        used[n] = 0
-        for c in range(ids.shape[1]):
-            totals[n, c] = log_probability[n] + min(values[n, c] - log_total, 0.0)
-    for c in range(len(best_total)):  # of equal ones, that of the lower row is the first
-        at = -1
-        for n in range(rows):
-            if used[n] < len(best_total) and (at < 0 or totals[n, used[n]] > totals[at, used[at]]):
-                at = n
-        best[0, c], best[1, c], best_total[c] = at, ids[at, used[at]], totals[at, used[at]]
-        used[at] += 1
+        for start in range(0, row.size, GROUP):
+            # What exceeds the last of the best exceeds or equals this: rounding keeps the order
+            least = f4(best_total[last] - log_probability[n] + log_total) if found > last else f4(-np.inf)
+            part, enough = row[start : start + GROUP], np.int32(0)
+            for i in range(part.size):
+                enough += np.int32(part[i] >= least)
+            for i in range(part.size if enough else 0):
+                total = log_probability[n] + min(part[i] - log_total, 0.0)
+                if part[i] < least or barred[start + i] or (found > last and not total > best_total[last]):
+                    continue
+                place = min(found, last)
+                while place > 0 and total > best_total[place - 1]:
+                    best_total[place] = best_total[place - 1]
+                    best[0, place], best[1, place] = best[0, place - 1], best[1, place - 1]
+                    place -= 1
+                best_total[place], best[0, place], best[1, place] = total, n, start + i
+                found = min(found + 1, last + 1)
     return True
 
 
@@ -334,7 +340,7 @@ def advance(
 def search(
     text: Any, places: Array, model: Any, embeddings: Any, shape: Any, settings: Any, limits: Array, penalties: Array,
     barred: Array, progress: Array, sentences: Array, hypotheses: Any, sources: Array, nodes: Array,
-    work: Any, of_rows: Any, best: Any, found: Any, finished: Array,
+    work: Any, exponentials: Array, best: Any, found: Any, finished: Array,
 ) -> int:  # fmt: skip
     """`beam_search` from where `progress` says to the end, or until there are no nodes left; return how it has ended.
 
@@ -349,7 +355,7 @@ def search(
     """
     paths, log_probability, step = hypotheses
     (tokens, own), (ids, totals), zero = text, best, np.int64(0)
-    beam, ones, logits, work = len(of_rows[0]), work[7], work[8], work[:8]
+    beam, ones, logits, work = paths.shape[2] // len(limits), work[7], work[8], work[:8]
     if progress[STEPS] == 0:
         embed(len(tokens), tokens, work[0], *embeddings[0])
         given = transform(
@@ -379,7 +385,7 @@ def search(
         for group in range(progress[SENTENCES]):
             b, first, to = sentences[group], group * each, going_on * beam
             if not find_candidates(
-                logits[first:], log_probability[old, first:], each, barred, ones, of_rows, ids, totals
+                logits[first:], log_probability[old, first:], each, barred, ones, exponentials, ids, totals
             ):
                 return BROKEN
             new = paths[1 - old, :, to : to + beam], log_probability[1 - old, to : to + beam]

@@ -80,8 +80,6 @@ class CompiledSearch:
         embeddings = self._embedding("source", source.shape[1]), self._embedding("target", longest)
         hypotheses = np.zeros((2, 2, rows, longest + 1), np.int64), np.zeros((2, rows)), np.zeros((rows, 8), np.int64)
         count, n, depth = config.candidates, config.n_best, self.settings[4][1]
-        of_rows: Any = np.empty((config.beam, count), np.int64), np.empty((config.beam, count), f4)
-        of_rows = *of_rows, np.empty((config.beam, count)), np.empty(config.beam, np.int64)
         found: Any = np.zeros(b, np.int64), np.empty((b, n, longest), np.int64), np.empty((b, n), np.int64)
         found = *found, np.empty((b, n, 2))
         finished, progress, sentences = np.zeros(b, bool), np.array([0, 0, b, 0]), np.arange(b)
@@ -92,9 +90,8 @@ class CompiledSearch:
         while True:
             status = compiled.search(
                 (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
-                spans, penalties, barred, progress, sentences,
-                hypotheses, sources, nodes, work, of_rows, (np.empty((2, count), np.int64), np.empty(count)), found,
-                finished,
+                spans, penalties, barred, progress, sentences, hypotheses, sources, nodes, work,
+                np.empty((1, compiled.PART), f4), (np.empty((2, count), np.int64), np.empty(count)), found, finished,
             )  # fmt: skip
             if status != compiled.FULL:
                 return _hypotheses(finished, *found) if status == compiled.DONE else None
