@@ -19,21 +19,9 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from autograd.fast import compiled_tiles as tiles
 from autograd.fast.compiled import plain
-from autograd.fast.compiled_tiles import (
-    F32,
-    FEATURES,
-    I32,
-    element,
-    function_named,
-    in_all_lanes,
-    number,
-    store,
-    sums_of_tile,
-    vectors_from,
-    width_of_tile,
-)
-from autograd.fast.compiling import compiled_exactly
+from autograd.fast.compiling import bits_of, compiled_exactly
 from autograd.fast.int8 import LARGEST, LEAST, OUTPUTS, ZERO, Int8Weights
 from autograd.fast.numpy_layers import SERIAL_PRODUCT
 from autograd.fast.table import entry
@@ -43,30 +31,30 @@ Array = Any
 f4 = np.float32
 
 NOT_FINITE = 0x7F800000  # bits of ∞; those of NaN are larger
-VNNI = next((each for each in ("avx512vnni", "avxvnni") if f"+{each}" in FEATURES), None)
+VNNI = next((each for each in ("avx512vnni", "avxvnni") if f"+{each}" in tiles.FEATURES), None)
 """The feature whose vpdpbusd multiplies, for vectors of 512 or of 256 bits; None where 16 bits are multiplied."""
-LANES = 16 if VNNI == "avx512vnni" or (VNNI is None and "+avx512bw" in FEATURES) else 8  # sums in a vector
+LANES = 16 if VNNI == "avx512vnni" or (VNNI is None and "+avx512bw" in tiles.FEATURES) else 8  # sums in a vector
 PARTS = 1 if VNNI else 2  # int32 of four elements of x, in 8 bits or in 16
 
-VECTOR, PAIRS, BYTE = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(16), 2 * LANES), 8
+VECTOR, PAIRS, BYTE = ir.VectorType(tiles.I32, LANES), ir.VectorType(ir.IntType(16), 2 * LANES), 8
 
 
 @compiled_exactly
-def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
-    """The integers of the rows of x, four to a group, as `multiply_add` takes them, and their factors.
+def quantise_inputs(x: Array, rows: int, n_in: int, q: Array, factors: Array) -> None:
+    """The integers of the first rows of x, four to a group, as `multiply_add` takes them, and their factors.
 
     PARTS = 1: the bytes of a group in the order of x
     PARTS = 2: first and third elements in 16 bits each, of all groups, then second and fourth ones
 
-    Shapes: x float32 [R, ≥ in], q int32 [R, PARTS · in / 4] (written), factors float32 [R] (written)
+    Shapes: x float32 [≥ R, ≥ in], q int32 [≥ R, ≥ PARTS · in / 4] (written), factors float32 [≥ R] (written)
     """
-    groups = q.shape[1] // PARTS
-    for r in range(len(x)):
-        row, integers = x[r][:n_in], q[r][:groups].view(np.uint8)
-        bits, most = row.view(np.int32), np.int32(0)
+    groups = (n_in + 3) // 4
+    for r in range(rows):
+        row, integers, most = x[r][:n_in], q[r][:groups].view(np.uint8), np.int32(0)
         for i in range(row.size):
-            most = max(most, bits[i] & np.int32(0x7FFFFFFF))  # as floats without signs are ordered
-        largest = np.int32(most).view(np.float32)
+            size = np.int32(bits_of(row[i]) & np.int32(0x7FFFFFFF))  # as floats without signs are ordered
+            most = size if size > most else most
+        largest = bits_of(most)
         factors[r] = largest / f4(LARGEST) if largest >= LEAST else f4(0)
         inverse = f4(LARGEST) / largest
         if most >= NOT_FINITE:
@@ -78,7 +66,7 @@ def quantise_inputs(x: Array, n_in: int, q: Array, factors: Array) -> None:
                 integers[i] = np.uint8(np.int32(np.rint(row[i] * inverse)) + np.int32(ZERO))
             integers[row.size :] = ZERO
         if PARTS == 2:
-            low, high = q[r][:groups], q[r][groups:]
+            low, high = q[r][:groups], q[r][groups : 2 * groups]
             for i in range(groups):
                 high[i] = (low[i] >> np.int32(8)) & np.int32(0xFF00FF)
                 low[i] &= np.int32(0xFF00FF)
@@ -91,15 +79,15 @@ def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
     """
     if VNNI:
         name = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"  # with AVX-VNNI, too
-        return builder.call(function_named(builder, name, VECTOR), [total, x[0], w])
+        return builder.call(tiles.function_named(builder, name, VECTOR), [total, x[0], w])
     byte = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, BYTE)] * PAIRS.count)
     w = builder.bitcast(w, PAIRS)
     for pairs, of_weights in zip(x, (builder.ashr(builder.shl(w, byte), byte), builder.ashr(w, byte)), strict=True):
-        wide = ir.VectorType(I32, PAIRS.count)
+        wide = ir.VectorType(tiles.I32, PAIRS.count)
         products = builder.mul(*(builder.sext(each, wide) for each in (builder.bitcast(pairs, PAIRS), of_weights)))
         first, second = (
             builder.shuffle_vector(
-                products, products, ir.Constant(VECTOR, [ir.Constant(I32, i) for i in range(k, PAIRS.count, 2)])
+                products, products, ir.Constant(VECTOR, [ir.Constant(tiles.I32, i) for i in range(k, PAIRS.count, 2)])
             )
             for k in (0, 1)
         )
@@ -109,7 +97,7 @@ def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
 
 def product_of_tile(rows: int) -> Callable[..., None]:
     """A function for the outputs of a tile, of `rows` rows."""
-    of_float = ir.VectorType(F32, LANES)
+    of_float = ir.VectorType(tiles.F32, LANES)
 
     @intrinsic
     def product(
@@ -128,24 +116,24 @@ def product_of_tile(rows: int) -> Callable[..., None]:
                 make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 4, 6, 8, 9, 10)
             )
             row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
-            least = in_all_lanes(builder, arguments[11], of_float)
+            least = tiles.in_all_lanes(builder, arguments[11], of_float)
 
             def add_product(total: Any, *x_and_w: Any) -> Any:
                 return multiply_add(builder, total, x_and_w[:-1], x_and_w[-1])
 
-            begun = vectors_from(builder, start, output, rows, VECTOR)
-            sums = sums_of_tile(builder, x, row, words, steps, begun, output, rows, VECTOR, add_product, PARTS)
-            factors = vectors_from(builder, of_weights, output, rows, of_float)
-            shifts = vectors_from(builder, bias, output, rows, of_float)
+            begun = tiles.vectors_from(builder, start, output, rows, VECTOR)
+            sums = tiles.sums_of_tile(builder, x, row, words, steps, begun, output, rows, VECTOR, add_product, PARTS)
+            factors = tiles.vectors_from(builder, of_weights, output, rows, of_float)
+            shifts = tiles.vectors_from(builder, bias, output, rows, of_float)
             for index, total in enumerate(sums):
                 r, v = divmod(index, len(begun))
-                of_row = builder.add(row, number(r))
-                of_input = in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
+                of_row = builder.add(row, tiles.number(r))
+                of_input = tiles.in_all_lanes(builder, builder.load(builder.gep(of_inputs.data, [of_row])), of_float)
                 scaled = builder.fmul(builder.sitofp(total, of_float), builder.fmul(of_input, factors[v]))
                 shifted = builder.fadd(scaled, shifts[v])
                 result = builder.select(builder.fcmp_ordered("<", shifted, least), least, shifted)  # NaN stays
-                place = builder.add(y_row, number(r)), builder.add(output, number(LANES * v))
-                store(builder, result, element(builder, y, *place))
+                place = builder.add(y_row, tiles.number(r)), builder.add(output, tiles.number(LANES * v))
+                tiles.store(builder, result, tiles.element(builder, y, *place))
             return context.get_dummy_value()
 
         index = types.intp
@@ -155,23 +143,22 @@ def product_of_tile(rows: int) -> Callable[..., None]:
     return product
 
 
-OF_TWO, OF_FOUR = (width_of_tile(rows, LANES) for rows in (2, 4))
+OF_TWO, OF_FOUR = (tiles.width_of_tile(rows, LANES) for rows in (2, 4))
 of_one, of_two, of_four = (product_of_tile(rows) for rows in (1, 2, 4))
 
 
 @compiled_exactly
 def linear_int8(
-    q: Array, of_inputs: Array, words: Array, start: Array, of_weights: Array, bias: Array, relu: bool, first: int,
-    end: int, y: Array, y_row: int,
+    q: Array, rows: int, steps: int, of_inputs: Array, words: Array, start: Array, of_weights: Array, bias: Array,
+    relu: bool, first: int, end: int, y: Array, y_row: int,
 ) -> None:  # fmt: skip
     """Outputs first … end - 1, which are whole groups, of rows y_row … of y.
 
-    Shapes: q int32 [R, PARTS · in / 4], of_inputs float32 [R], words int32 [≥ out / 64 · in / 4 · 64], start
-    int32 and of_weights float32 [≥ out], bias float32 [≥ out], y float32 [≥ y_row + R, out] (written),
+    Shapes: steps = in / 4, q int32 [≥ R, ≥ PARTS · steps], of_inputs float32 [≥ R], words int32 [≥ out / 64 · steps
+    · 64], start int32 and of_weights float32 [≥ out], bias float32 [≥ out], y float32 [≥ y_row + R, out] (written),
     out being a multiple of 64
     """
     least = f4(0) if relu else f4(-np.inf)
-    rows, steps = len(q), q.shape[1] // PARTS
     whole = rows // 4 * 4
     for group in range(first, end, OUTPUTS):
         for output in range(group, group + OUTPUTS, OF_FOUR):
@@ -190,11 +177,13 @@ def linear_packed(x: Array, weights: Int8Weights, relu: bool = False) -> Array:
     words = weights.words
     rows, out = len(x), OUTPUTS * len(words)
     y, q, of_inputs = np.empty((rows, out), f4), np.empty((rows, PARTS * words.shape[1]), np.int32), np.empty(rows, f4)
-    quantise_inputs(x, x.shape[1], q, of_inputs)
+    quantise_inputs(x, rows, x.shape[1], q, of_inputs)
     of_weights = words.reshape(-1), weights.start, weights.factors, weights.bias
 
     def work(some: slice) -> None:
-        linear_int8(q, of_inputs, *of_weights, relu, OUTPUTS * some.start, OUTPUTS * some.stop, y, 0)
+        linear_int8(
+            q, rows, words.shape[1], of_inputs, *of_weights, relu, OUTPUTS * some.start, OUTPUTS * some.stop, y, 0
+        )
 
     serial = rows * words.size < SERIAL_PRODUCT  # faster than float32 by as many as stand in its place
     run_blocks(work, len(words), len(words) if serial else -(-len(words) // (4 * (thread_count() or 1))))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograd.fast.compiling import compiled, multiply_add
+from autograd.fast.compiling import bits_of, compiled, compiled_inside, multiply_add
 
 Array = Any
 f4 = np.float32
@@ -41,28 +41,22 @@ def exp(x: Any) -> Any:
     y = multiply_add(y, r, f4(1.6666665459e-1))
     y = multiply_add(y, r, f4(5.0000001201e-1))
     y = multiply_add(y, r * r, r) + f4(1)
-    y = y * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
+    y = y * bits_of(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
     return y if x >= SMALLEST else (f4(0) if x < SMALLEST else x)
 
 
-@compiled
+@compiled_inside
 def largest(row: Array) -> Any:
     """Return the largest number of a row; a NaN may count as larger or smaller than all.  Shapes: row [N]
 
-    The bits of a float are ordered as integers are, those of negative ones the other way round.  Maxima of integers
-    become vectors; those of floats would not, as NaN makes their order matter.
+    The bits of a float are ordered as integers are, of negative ones the other way round, and their maxima in vectors.
     """
-    bits = row.view(np.int32)
     top = np.int32(-(2**31))
-    for i in range(bits.size):
-        top = max(top, ordered_bits(bits[i]))
-    return np.int32(ordered_bits(top)).view(np.float32)
-
-
-@compiled
-def ordered_bits(bits: Any) -> Any:
-    """Return the bits of a float as an integer in the order of the floats, and back."""
-    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+    for i in range(row.size):
+        bits = bits_of(row[i])
+        ordered = np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+        top = ordered if ordered > top else top
+    return bits_of(np.int32(top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF))))
 
 
 # ---- Elements ----
@@ -162,32 +156,6 @@ def linear_of_few(x: Array, weight: Array, bias: Array, relu: Any, y: Array) -> 
 
 
 @compiled
-def normalise(total: Array, weight: Array, bias: Array, eps: Any, y: Array, normalised: Array) -> Any:
-    """Layer norm of one row, whose 1/σ is returned; y may be `total`.  Shapes: all [D]"""
-    width = f4(total.size)
-    mean = f4(0)
-    for d in range(total.size):
-        mean += total[d]
-    mean /= width
-    variance = f4(0)
-    for d in range(total.size):
-        centred = total[d] - mean
-        normalised[d] = centred
-        variance += centred * centred
-    inverse_std = f4(1) / np.sqrt(variance / width + eps)
-    if variance > np.finfo(np.float32).max:  # squares of numbers from 1e19 on are beyond float32
-        wide = 0.0
-        for d in range(total.size):
-            wide += np.float64(normalised[d]) ** 2
-        inverse_std = f4(1 / np.sqrt(wide / total.size + np.float64(eps)))
-    for d in range(total.size):
-        x = normalised[d] * inverse_std
-        normalised[d] = x
-        y[d] = x * weight[d] + bias[d]
-    return inverse_std
-
-
-@compiled
 def layer_norm(
     x: Array, residual: Array, keep: Array, scale: Any, weight: Array, bias: Array, eps: Any, y: Array,
     normalised: Array, inverse_std: Array,
@@ -196,6 +164,7 @@ def layer_norm(
 
     Shapes: x, y, x̂ [N, D], residual [N, D] or [0, D], keep bool [N, D] or [0, D], weight, bias [D], 1/σ [N, 1]
     """
+    width = f4(x.shape[1])
     for i in range(x.shape[0]):
         if keep.size:
             for d in range(x.shape[1]):
@@ -206,7 +175,26 @@ def layer_norm(
         else:
             for d in range(x.shape[1]):  # y[i] = x[i] would call other compiled functions, to raise errors
                 y[i, d] = x[i, d]
-        inverse_std[i, 0] = normalise(y[i], weight, bias, eps, y[i], normalised[i])
+        total, normal = y[i], normalised[i]
+        mean = f4(0)
+        for d in range(total.size):
+            mean += total[d]
+        mean /= width
+        variance = f4(0)
+        for d in range(total.size):
+            centred = total[d] - mean
+            normal[d] = centred
+            variance += centred * centred
+        inverse = f4(1) / np.sqrt(variance / width + eps)
+        if variance > np.finfo(np.float32).max:  # squares of numbers from 1e19 on are beyond float32
+            wide = 0.0
+            for d in range(total.size):
+                wide += np.float64(normal[d]) ** 2
+            inverse = f4(1 / np.sqrt(wide / total.size + np.float64(eps)))
+        for d in range(total.size):
+            normal[d] *= inverse
+            total[d] = normal[d] * weight[d] + bias[d]
+        inverse_std[i, 0] = inverse
 
 
 @compiled
@@ -307,35 +295,6 @@ def softmax_backward_(g_p: Array, p: Array, scale: Any) -> None:
 
 
 @compiled
-def log_of_sum(row: Array, top: Any) -> float:
-    """ln Σ e^x of a row whose largest number is `top`.  Shapes: row [V]"""
-    total: Any = 0.0
-    for start in range(0, row.size, PART):
-        part, part_total = row[start : start + PART], f4(0)
-        for i in range(part.size):
-            part_total += exp(part[i] - top)
-        total += part_total
-    return top + math.log(total)
-
-
-@compiled
-def exponentials_(row: Array, top: Any) -> tuple[float, float]:
-    """e^(x - top) for each x; Σ of these and Σ of x - top.  Shapes: row [V] (overwritten)"""
-    total: Any = 0.0
-    shifted_total: Any = 0.0
-    for start in range(0, row.size, PART):
-        part, part_total, part_shifted = row[start : start + PART], f4(0), f4(0)
-        for i in range(part.size):
-            shifted = part[i] - top
-            part[i] = exp(shifted)
-            part_total += part[i]
-            part_shifted += shifted
-        total += part_total
-        shifted_total += part_shifted
-    return total, shifted_total
-
-
-@compiled
 def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, nll: Array) -> None:
     """Losses of rows; the logits become gradients.  Shapes: logits [N, V], targets int [N], loss, nll [N] (written)"""
     classes = logits.shape[1]
@@ -344,7 +303,17 @@ def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, n
         row = logits[n]
         top = largest(row)
         at_target = row[targets[n]] - top
-        total, shifted_total = exponentials_(row, top)
+        total: Any = 0.0
+        shifted_total: Any = 0.0
+        for start in range(0, classes, PART):
+            part, part_total, part_shifted = row[start : start + PART], f4(0), f4(0)
+            for i in range(part.size):
+                shifted = part[i] - top
+                part[i] = exp(shifted)
+                part_total += part[i]
+                part_shifted += shifted
+            total += part_total
+            shifted_total += part_shifted
         log_total = math.log(total)
         nll[n] = row_loss = log_total - at_target
         if smoothing > 0 and row_loss < math.inf:
@@ -356,7 +325,7 @@ def cross_entropy_(logits: Array, targets: Array, smoothing: Any, loss: Array, n
         row[targets[n]] -= f4(1 - smoothing)
 
 
-@compiled
+@compiled_inside
 def select_largest(row: Array, barred: Array, ids: Array, values: Array) -> Any:
     """Find the largest numbers of a row that are not barred, equal ones by id; return the largest of all.
 
@@ -378,7 +347,7 @@ def select_largest(row: Array, barred: Array, ids: Array, values: Array) -> Any:
                 values[place], ids[place] = values[place - 1], ids[place - 1]
                 place -= 1
             values[place], ids[place] = x, start + i
-            found = min(found + 1, count)
+            found += 1 if found < count else 0
     return top
 
 
@@ -389,4 +358,11 @@ def largest_of_rows(logits: Array, barred: Array, ids: Array, values: Array, log
     Shapes: logits [R, V], barred bool [V]; written: ids int [R, C], values [R, C], log_total [R] float64
     """
     for r in range(logits.shape[0]):
-        log_total[r] = log_of_sum(logits[r], select_largest(logits[r], barred, ids[r], values[r]))
+        row, total = logits[r], 0.0
+        top = select_largest(row, barred, ids[r], values[r])
+        for start in range(0, row.size, PART):
+            part, part_total = row[start : start + PART], f4(0)
+            for i in range(part.size):
+                part_total += exp(part[i] - top)
+            total += part_total
+        log_total[r] = top + math.log(total)

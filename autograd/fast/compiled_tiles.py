@@ -29,11 +29,7 @@ LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
 f4 = np.float32
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-
-
-def number(value: int) -> Any:
-    """Return a constant of 64 bits."""
-    return ir.Constant(I64, value)
+number = I64  # the constructor of constants of 64 bits
 
 
 def in_all_lanes(builder: Any, value: Any, vector: Any) -> Any:
@@ -142,9 +138,10 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
 
     @intrinsic
     def product(
-        typing_context: Any, x: Any, row: Any, weights: Any, steps: Any, bias: Any, output: Any, y: Any, y_row: Any
-    ) -> Any:
-        """y[y_row + r, output + o] = bias[output + o] + Σ x[row + r] · weights[output + o]
+        typing_context: Any, x: Any, row: Any, weights: Any, steps: Any, bias: Any, output: Any, y: Any, y_row: Any,
+        least: Any,
+    ) -> Any:  # fmt: skip
+        """y[y_row + r, output + o] = max(bias[output + o] + Σ x[row + r] · weights[output + o], least)
 
         Shapes: as `linear_of_tiles`
         """
@@ -152,6 +149,7 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             x, weights, bias, y = (make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 4, 6))
             row, steps, output, y_row = (arguments[i] for i in (1, 3, 5, 7))
+            least = in_all_lanes(builder, arguments[8], vector)
 
             def add_product(total: Any, x: Any, w: Any) -> Any:
                 return fused(builder, x, w, total)
@@ -161,11 +159,12 @@ def product_of_tile(rows: int, lanes: int) -> Callable[..., None]:
             for place, total in enumerate(sums):
                 r, v = divmod(place, len(start))
                 column = builder.add(output, number(lanes * v))
+                total = builder.select(builder.fcmp_ordered("<", total, least), least, total)  # NaN stays
                 store(builder, total, element(builder, y, builder.add(y_row, number(r)), column))
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(x, index, weights, index, bias, index, y, index), generate
+        return types.void(x, index, weights, index, bias, index, y, index, types.float32), generate
 
     return product
 
@@ -183,21 +182,16 @@ def linear_of_tiles(
     Shapes: x [≥ R, ≥ in], weights [≥ out / 64 · in · 64], bias [out], y [≥ first + R, out] (written), out being a
     multiple of 64
     """
-    whole = rows // 4 * 4
+    whole, least = rows // 4 * 4, f4(0) if relu else f4(-np.inf)
     for group in range(0, bias.size, OUTPUTS):
         for output in range(group, group + OUTPUTS, OF_FOUR):
             for row in range(0, whole, 4):
-                of_four(x, row, weights, n_in, bias, output, y, first + row)
+                of_four(x, row, weights, n_in, bias, output, y, first + row, least)
         if rows - whole >= 2:
             for output in range(group, group + OUTPUTS, OF_TWO):
-                of_two(x, whole, weights, n_in, bias, output, y, first + whole)
+                of_two(x, whole, weights, n_in, bias, output, y, first + whole, least)
         if rows % 2:
-            of_one(x, rows - 1, weights, n_in, bias, group, y, first + rows - 1)
-    if relu:
-        for r in range(first, first + rows):
-            some = y[r][: bias.size]
-            for i in range(some.size):
-                some[i] = f4(0) if some[i] < f4(0) else some[i]  # NaN stays
+            of_one(x, rows - 1, weights, n_in, bias, group, y, first + rows - 1, least)
 
 
 @intrinsic

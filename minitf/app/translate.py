@@ -93,7 +93,7 @@ class TranslateConfig:
     kernels: Literal["auto", "numpy", "numba"] = option(
         "auto",
         "CPU kernels for everything except matrix products: numba is faster, but starts half a second later, and "
-        "compiles in the first run, in 10 to 15 seconds; auto: numba, if installed, for a file of 256 KiB or more, "
+        "compiles in the first run, in 7 to 10 seconds; auto: numba, if installed, for a file of 256 KiB or more, "
         "about 4,000 sentences, and else numpy; results differ by rounding",
     )
     plain: bool = option(False, PLAIN_HELP)

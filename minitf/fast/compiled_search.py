@@ -5,8 +5,7 @@ the model's layers what is computed; a step there is hundreds of calls, which ta
 model is small.  Results differ by rounding.  A row of tokens or hypotheses is computed alike whatever is computed
 beside it, so the results for a sentence do not depend on the others in its batch, to the last bit.
 
-Compiling takes about as long as a function and those that it calls have arrays, tuples and calls of NumPy: here is one
-function for all layers, of encoder and decoder alike, and the arrays that it works in are made by its caller.
+There is one function for all layers, of encoder and decoder alike, and no array is made here: that compiles in seconds.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from autograd.fast import compiled_int8
 from autograd.fast import compiled_kernels as kernels
 from autograd.fast.compiled_tiles import dot, linear_of_tiles, weighted_sum
-from autograd.fast.compiling import compiled_exactly, compiled_inside
+from autograd.fast.compiling import compiled_exactly, compiled_inside, inside_by_types
 from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import BOS, EOS
 
 Array = Any
 f4 = np.float32
+exp = compiled_inside(kernels.exp.py_func, forceinline=True)
 
 # Numbers that are arguments have a type of NumPy's: for 0, Numba would compile a function that it has for 1 once more
 RELU, SILU = 0, 1
@@ -45,23 +43,15 @@ ENCODER, DECODER = map(np.int64, range(2))
 TOKEN, POSITION, OWN, SOURCE = map(np.int64, (0, 1, 2, 5))
 
 
-def multiply(x: Array, rows: int, model: Any, at: Any, relu: Any, y: Array, first: Any) -> None:
+def _multiply_float32(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any, first: Any) -> Any:
     """y[first + r] = x[r] Wᵀ + bias, or max(x[r] Wᵀ + bias, 0), r < rows, with the weights and the bias of a layer.
 
-    model: places int64 [stacks, kinds, L, 6], numbers float32 [N]; with weights in 8 bits, words int32 [N], too
+    model: places int64 [stacks, kinds, L, 6], numbers float32 [N]; with weights in 8 bits, words int32 [N], too, and
+        memory for the inputs in 8 bits and their factors
     at: stack, product, layer
 
     Shapes: x [R, ≥ in], y [R, out], out being a multiple of 64
     """
-    raise NotImplementedError("compiled code alone calls it")
-
-
-@overload(multiply)
-def _multiply(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any, first: Any) -> Any:
-    return _multiply_float32 if len(model) == 2 else _multiply_int8
-
-
-def _multiply_float32(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any, first: Any) -> Any:
     places, numbers = model
     here = places[at]
     n_in, out, first_weight, first_bias = here[INPUTS], here[OUT], here[WEIGHTS], here[BIAS]
@@ -70,14 +60,21 @@ def _multiply_float32(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any,
 
 
 def _multiply_int8(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any, first: Any) -> Any:
-    places, numbers, words = model
+    places, numbers, words, q, of_inputs = model
     here = places[at]
     n_in, out, first_bias = here[INPUTS], here[OUT], here[BIAS]
-    q, of_inputs = np.empty((rows, compiled_int8.PARTS * ((n_in + 3) // 4)), np.int32), np.empty(rows, f4)
-    compiled_int8.quantise_inputs(x[:rows], n_in, q, of_inputs)
+    compiled_int8.quantise_inputs(x, rows, n_in, q, of_inputs)
     weights, start, factors = words[here[WEIGHTS] :], words[here[START] :], numbers[here[FACTORS] :]
     bias = numbers[first_bias : first_bias + out]
-    compiled_int8.linear_int8(q, of_inputs, weights, start, factors, bias, relu, np.int64(0), out, y, first)
+    steps = (n_in + 3) // 4
+    compiled_int8.linear_int8(
+        q, rows, steps, of_inputs, weights, start, factors, bias, relu, np.int64(0), out, y, first
+    )
+
+
+@inside_by_types
+def multiply(x: Any, rows: Any, model: Any, at: Any, relu: Any, y: Any, first: Any) -> Any:
+    return _multiply_float32 if len(model) == 2 else _multiply_int8
 
 
 @compiled_inside
@@ -129,7 +126,7 @@ def attend(
                 top = score if not score <= top else top  # NaN stays, or makes the sum NaN
             total = f4(0)
             for s in range(count):
-                weights[s] = kernels.exp(weights[s] - top)
+                weights[s] = exp(weights[s] - top)
             for s in range(count):
                 total += weights[s]
             inverse = f4(1) / total
@@ -144,7 +141,7 @@ def silu_(x: Array, rows: int) -> None:
     for r in range(rows):
         row = x[r]
         for i in range(row.size):
-            e = kernels.exp(-abs(row[i]))
+            e = exp(-abs(row[i]))
             row[i] *= (f4(1) if row[i] > 0 else e) / (f4(1) + e)
 
 
@@ -152,8 +149,8 @@ def silu_(x: Array, rows: int) -> None:
 def transform(
     stack: int, rows: int, model: Any, shape: Any, settings: Any, own: Array, first: int, places: Array, spans: Array,
     sources: Array, source_places: Array, work: Any,
-) -> Array:  # fmt: skip
-    """Return what the layers of a stack make of the rows of the first array of `work`, which is overwritten.
+) -> None:  # fmt: skip
+    """Let the layers of a stack transform the rows of the first array of `work`, or of the third with `norm_first`.
 
     own: queries, keys and values of each row (written from `first` on), of each layer, or of one after the other
     sources: keys and values of the source, of every layer of a decoder; of none for an encoder
@@ -193,25 +190,15 @@ def transform(
         add_norm(x, y, rows, numbers, norm, width, eps, ends, ones, x)
     if norm_first:
         add_norm(x, y, rows, numbers, model[0][stack, LAST, 0, 0], width, eps, NORM, ones, before)
-    return given
 
 
-def embed(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> None:
+def _embed_int8(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> Any:
     """x = table[token] · scale + encodings[position]
 
     table: float32 [V, D]; or groups and factors of `Int8Weights`
 
     Shapes: tokens int64 [≥ R, 8], encodings [T, D], x [≥ R, ≥ D] (written)
     """
-    raise NotImplementedError("compiled code alone calls it")
-
-
-@overload(embed)
-def _embed(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> Any:
-    return _embed_int8 if isinstance(table, types.BaseTuple) else _embed_float32
-
-
-def _embed_int8(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> Any:
     groups, factors = table
     for r in range(rows):
         token, of_position = tokens[r, TOKEN], encodings[tokens[r, POSITION]]
@@ -225,6 +212,11 @@ def _embed_float32(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, s
         of_token, of_position = table[tokens[r, TOKEN]], encodings[tokens[r, POSITION]]
         for i in range(of_token.size):
             x[r, i] = of_token[i] * scale + of_position[i]
+
+
+@inside_by_types
+def embed(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> Any:
+    return _embed_float32 if hasattr(table, "dtype") else _embed_int8
 
 
 # ---- The search ----
@@ -251,7 +243,7 @@ def find_candidates(
         for start in range(0, row.size, PART):
             part = row[start : start + PART]
             for i in range(part.size):
-                exponentials[0, i] = kernels.exp(part[i] - top)
+                exponentials[0, i] = exp(part[i] - top)
             normaliser += dot(exponentials, 0, 0, ones, 0, 0, part.size)
         log_total = float(top) + math.log(normaliser)
         if not math.isfinite(log_total):
@@ -356,11 +348,10 @@ def search(
     paths, log_probability, step = hypotheses
     (tokens, own), (ids, totals), zero = text, best, np.int64(0)
     beam, ones, logits, work = paths.shape[2] // len(limits), work[7], work[8], work[:8]
+    given = work[2] if settings[0] else work[0]
     if progress[STEPS] == 0:
         embed(len(tokens), tokens, work[0], *embeddings[0])
-        given = transform(
-            ENCODER, len(tokens), model, shape, settings, own, zero, places, tokens, sources[:0], places, work
-        )
+        transform(ENCODER, len(tokens), model, shape, settings, own, zero, places, tokens, sources[:0], places, work)
         for layer in range(len(sources)):
             multiply(given, len(tokens), model, (DECODER, MEMORY, layer), LINEAR, sources[layer], zero)
     while progress[SENTENCES] > 0:
@@ -377,9 +368,7 @@ def search(
                 step[row, SOURCE + end] = limits[sentences[row // each], end]
         embed(rows, step, work[0], *embeddings[1])
         own_places = paths[old, PATH]
-        given = transform(
-            DECODER, rows, model, shape, settings, nodes, first_node, own_places, step, sources, places, work
-        )
+        transform(DECODER, rows, model, shape, settings, nodes, first_node, own_places, step, sources, places, work)
         multiply(given, rows, model, (DECODER, LOGITS, zero), LINEAR, logits, zero)
         going_on = 0
         for group in range(progress[SENTENCES]):

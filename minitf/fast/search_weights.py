@@ -11,6 +11,7 @@ import numpy as np
 import autograd as ag
 from autograd import Tensor
 from autograd.backend import CPU
+from autograd.fast.compiled_int8 import PARTS
 from autograd.fast.int8 import OUTPUTS
 from minitf.config.model import PAD
 from minitf.decoding.search import NEVER, BeamSearchConfig, Hypothesis, length_penalty, max_lengths
@@ -86,10 +87,14 @@ class CompiledSearch:
         sources = np.empty((depth, len(tokens), self.widths[compiled.MEMORY]), f4)
         nodes = np.empty((depth, FIRST_POSITIONS * rows, self.widths[compiled.INWARD]), f4)
         work = self._work(max(len(tokens), rows), max(longest, len(tokens)) + 1, rows)
+        model = self.weights
+        if len(model) == 3:
+            groups = -(-int(model[0][..., compiled.INPUTS].max()) // 4)
+            model = *model, np.empty((len(work[0]), PARTS * groups), np.int32), np.empty(len(work[0]), f4)
         penalties = _penalties(2 ** longest.bit_length(), config.alpha, config.beta)
         while True:
             status = compiled.search(
-                (tokens, own), np.arange(len(tokens))[None], self.weights, embeddings, self.shape, self.settings,
+                (tokens, own), np.arange(len(tokens))[None], model, embeddings, self.shape, self.settings,
                 spans, penalties, barred, progress, sentences, hypotheses, sources, nodes, work,
                 np.empty((1, compiled.PART), f4), (np.empty((2, count), np.int64), np.empty(count)), found, finished,
             )  # fmt: skip

@@ -134,7 +134,7 @@ if {has_all}:
     set_kernels("numba")
     check_kernels(cpu_kernels())
 else:  # compiled is what cannot be executed
-    linear_int8.compile("void({{0}}, {{1}}, {{2}}, {{2}}, {{1}}, {{1}}, b1, i8, i8, f4[:,::1], i8)".format(
+    linear_int8.compile("void({{0}}, i8, i8, {{1}}, {{2}}, {{2}}, {{1}}, {{1}}, b1, i8, i8, f4[:,::1], i8)".format(
         "i4[:,::1]", "f4[::1]", "i4[::1]"))
 code = " ".join(linear_int8.inspect_asm().values())
 found = {{" ".join(each) for each in re.findall("(v?pmaddwd|vpdpbusd)[^\\n]*%([xyz]mm)", code)}}
