@@ -176,7 +176,8 @@ class Reader:
         except (SafetensorError, ValueError) as error:
             if isinstance(error, UserError):
                 raise
-            raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}") from error
+            advice = "without it, earlier checkpoints are used"
+            raise DamagedCheckpointError(f"the checkpoint {self.path} is damaged: {error}; {advice}") from error
 
 
 # ---- Names ----
