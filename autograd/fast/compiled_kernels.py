@@ -358,7 +358,8 @@ def largest_of_rows(logits: Array, barred: Array, ids: Array, values: Array, log
     Shapes: logits [R, V], barred bool [V]; written: ids int [R, C], values [R, C], log_total [R] float64
     """
     for r in range(logits.shape[0]):
-        row, total = logits[r], 0.0
+        total: Any = 0.0
+        row = logits[r]
         top = select_largest(row, barred, ids[r], values[r])
         for start in range(0, row.size, PART):
             part, part_total = row[start : start + PART], f4(0)
