@@ -4,13 +4,14 @@
 # Seen on 2026-11-28 with openturns 1.27.post1, NumPy 2.4.6, SciPy 1.17.1, Python 3.11.
 # Expected before running: computeCharacteristicFunction(t) is the integral of exp(i t x) times computePDF(x); density and cdf of a sum of independent
 #   variables agree with its samples.
-# Why: these are the definitions.  So it is for WeibullMin, Gumbel, Normal, Logistic and the 40 others that were compared; with two
-#   terms, sums of WeibullMax and of Meixner are right too.
-# Seen: the characteristic function of WeibullMax is that of WeibullMin of the same parameters, where it should be the conjugate of that of its mirror image.
+# Why: these are the definitions.  So it is for WeibullMin, Gumbel, Normal, Logistic and most others; with two terms, sums of WeibullMax and of
+#   Meixner variables are right too.
+# Seen: the characteristic function of WeibullMax is that of WeibullMin of the same parameters, where it should be the conjugate of that of its
+#   mirror image.
 #   That of MeixnerDistribution is right for alpha = 0 only; for others it does not even go to 1 at 0: for (1, 0.4, 1, 0) it is 0.96.
 #   Sums of three and more are computed from characteristic functions.  The mean of the sum is right, and so are its samples;
 #   computePDF, computeCDF and computeQuantile are of another distribution, without a warning.
-#   An open issue (openturns 3205, 2026) is about the general integration, which has a formula inverted, and 2767 names Logistic,
+#   An open issue (openturns 3205, 2026) is about the general integration, which has a formula inverted (Frechet shows it), and 2767 names Logistic,
 #   LogUniform and TruncatedNormal; both distributions here have formulas of their own.
 set -eu
 dir=$(mktemp -d)

@@ -3,7 +3,7 @@
 #
 # Seen on 2026-11-28 with openturns 1.27.post1, NumPy 2.4.6, Python 3.11.
 # Expected before running: computePDFGradient, computeLogPDFGradient and computeCDFGradient are the derivatives by the parameters, as they
-#   are for Normal, Gamma, Beta, Student, Logistic, Laplace, Gumbel, Weibull, TruncatedNormal, SquaredNormal and 30 others.
+#   are for Normal, Gamma, Beta, Student, Logistic, Laplace, Gumbel, Weibull, TruncatedNormal, SquaredNormal and the others that were tried.
 # Why: a maximum-likelihood fit and the sensitivity of a probability to parameters follow them; both have formulas of their own, and no kink here.
 # Seen: the other five of SmoothedUniform are right; the derivative of the density by sigma is -0.297 in place of -0.198, 1.5 times the right one at any
 #   point.  For Pareto, the derivative of the cdf by gamma is nan, unless alpha is a whole number; if it is an even one, its
