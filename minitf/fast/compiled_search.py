@@ -14,6 +14,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from autograd.fast import compiled_int8
 from autograd.fast import compiled_kernels as kernels
@@ -216,7 +217,7 @@ def _embed_float32(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, s
 
 @inside_by_types
 def embed(rows: Any, tokens: Any, x: Any, table: Any, encodings: Any, scale: Any) -> Any:
-    return _embed_float32 if hasattr(table, "dtype") else _embed_int8
+    return _embed_float32 if isinstance(table, types.Array) else _embed_int8
 
 
 # ---- The search ----

@@ -17,6 +17,7 @@ from minitf.errors import UserError
 from minitf.fast import inference as fast_decoder
 from minitf.fast import search_weights
 from minitf.fast.inference import InferenceTransformer
+from tests.helpers.marks import parametrize_some
 from tests.helpers.small_model import SMALL, model_with, sources
 
 pytestmark = pytest.mark.heavy  # Numba compiles
@@ -190,8 +191,7 @@ def test_a_long_output_needs_no_room_beforehand():
 ODD = {"d_model": 9, "heads": 1, "d_ff": 13, "positions": "learned"}
 
 
-@pytest.mark.slow  # compiles for a quarter of a minute
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none", "d_k": 3, "d_v": 5}, ODD])
+@parametrize_some("changes", [{}, {"norm": "pre"}, {"share_embeddings": "none", "d_k": 3, "d_v": 5}, ODD])
 def test_with_packed_weights_as_the_decoder_with_them(changes):
     """The products have the same factors; attention and norms differ by rounding."""
     model = lively(**changes)
