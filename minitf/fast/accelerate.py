@@ -88,7 +88,8 @@ class PackedDecoderLayer(DecoderLayer):
 
     def attend_to_source(self, x: Tensor, memory: Any, memory_mask: Array, cache: Cache | None) -> Tensor:
         if isinstance(memory, tuple):
-            return self.cross_attention.over(x, *memory, memory_mask)
+            k, v = memory
+            return self.cross_attention.over(x, k, v, memory_mask)
         return super().attend_to_source(x, memory, memory_mask, cache)
 
 
