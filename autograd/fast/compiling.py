@@ -125,12 +125,16 @@ class Library(JITCodeLibrary):
             manager.run(self._final_module, builder)
 
     def _finalize_final_module(self) -> None:
-        if not self.inside:
-            return super()._finalize_final_module()
-        for function in self._final_module.functions:
-            if not function.is_declaration and b"alwaysinline" not in b" ".join(function.attributes):
-                function.add_function_attribute("noinline")
-        self._finalized = True
+        if self.inside:
+            self._finalized = True
+        else:
+            super()._finalize_final_module()
+
+    def add_ir_module(self, module: Any) -> None:
+        for function in module.functions if self.inside else ():
+            if not function.is_declaration and "alwaysinline" not in function.attributes:
+                function.attributes.add("noinline")
+        super().add_ir_module(module)
 
 
 class WholeCompiler(Compiler):
