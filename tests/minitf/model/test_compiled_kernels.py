@@ -50,7 +50,7 @@ for name, function in vars(compiled_kernels).items():
 
 @pytest.mark.slow  # compiles every kernel
 def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(tmp_path):
-    """As in a run that is resumed.  Compiled code calls no other, of which a process may have several copies."""
+    """As in a run that is resumed.  Compiled code calls no other, of which copies may differ, but the exact `largest`."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     compiling, loading = (
         subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True)
@@ -60,5 +60,5 @@ def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(t
     assert loading.stdout.splitlines() == [bits]
     assert {line.split()[0] for line in functions} >= {"layer_norm", "softmax_", "cross_entropy_", "adam_"}
     for name, *defined in map(str.split, functions):
-        called = [each for each in defined if f"{len(name)}{name}" not in each]
+        called = [each for each in defined if f"{len(name)}{name}" not in each and "7largestB" not in each]
         assert set(called) <= {"NRT_incref", "NRT_decref"}, name
