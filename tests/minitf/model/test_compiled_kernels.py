@@ -50,7 +50,7 @@ for name, function in vars(compiled_kernels).items():
 
 @pytest.mark.slow  # compiles every kernel
 def test_an_empty_directory_of_compiled_code_and_a_full_one_give_the_same_bits(tmp_path):
-    """As in a run that is resumed.  Compiled code calls no other, of which copies may differ, but the exact `largest`."""
+    """As in a run that is resumed.  Compiled code calls no other, of which copies may differ, but `largest`."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     compiling, loading = (
         subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True)
