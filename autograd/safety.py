@@ -40,10 +40,7 @@ _is_ours = _IsOurs()
 
 def note_call_site(op: Any, inputs: Any, outputs: Any = None) -> None:
     """Note in `op` which code of the user made it: the nearest stack frame outside this package."""
-    try:
-        frame = _getframe(3 if op.is_ours else 2)
-    except ValueError:  # at the bottom of the stack
-        frame = _getframe(2)
+    frame = _getframe(2)
     code = frame.f_code
     while _is_ours[code.co_filename] and (caller := frame.f_back) is not None:
         frame, code = caller, caller.f_code

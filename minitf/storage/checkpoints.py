@@ -242,7 +242,8 @@ class Checkpoints:
     """The checkpoints of one run, `step-00001000.safetensors` and so on, and the weights of its best validation,
     `best-00000900.safetensors`.
 
-    keep: number of last ones that `save` keeps, for the process that trains; the folder is created. None: for reading
+    keep: number of last ones that `save` keeps, for the process that trains, which holds the run's lock; the folder is
+        created. None: for reading
     """
 
     def __init__(self, folder: Path, keep: int | None = None) -> None:
