@@ -117,6 +117,10 @@ class Events:
     __slots__ = EVENTS
 
     def __init__(self, observers: Sequence[Observer]):
+        self.call(observers)
+
+    def call(self, observers: Sequence[Observer]) -> None:
+        """Have the methods of these observers called, in place of those so far."""
         for event in EVENTS:
             methods = [getattr(o, event) for o in observers if getattr(type(o), event) is not getattr(Observer, event)]
             setattr(self, event, tuple(methods if event.startswith("before") else methods[::-1]))
@@ -132,7 +136,7 @@ current_modes = _modes.get  # in a fifth of the time of an attribute of a `threa
 def install(observer: Observer) -> None:
     """Call `observer` around every op of every thread from now on, before the observers of any block."""
     installed.append(observer)
-    _of_the_process.events = Events(installed)
+    _of_the_process.events.call(installed)  # which the blocks that are open in all threads have, too
 
 
 @contextmanager
