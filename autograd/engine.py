@@ -239,9 +239,8 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         op.parameters = _checked(op_class, parameters)
     if backend is not CPU:
         op.backend = backend
-    if events.before_forward:
-        for call in events.before_forward:
-            call(op, arrays)
+    for call in events.before_forward:
+        call(op, arrays)
     plain = op_class.is_plain
     values = [xp, *arrays] if plain else arrays
     try:
@@ -252,18 +251,16 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         raise
     if type(result) is not ndarray:
         if isinstance(result, tuple):
-            return _several_outputs(op, recorded and needs, inputs, arrays, result)  # type: ignore[return-value]  # as unpacked
+            return _several_outputs(op, needs if recorded else 0, inputs, arrays, result)  # type: ignore[return-value]  # as unpacked
         result = _as_output(op, result)
     y = new_tensor(result)
-    if events.after_forward:
-        for call in events.after_forward:
-            call(op, [result])
+    for call in events.after_forward:
+        call(op, [result])
     if recorded:
-        dtype, spec = result.dtype, ArraySpec()
+        dtype = result.dtype
         if dtype.kind == "f" or _has_gradient(op, dtype):
             y._edge = op
-        spec.shape, spec.dtype = result.shape, dtype
-        op.output_specs = (spec,)
+        op.output_specs = (make_spec(result.shape, dtype),)
         if plain:
             keep = op._keeps.get(needs) or _keeper(op, needs)
             if type(keep) is not tuple:
