@@ -84,13 +84,13 @@ def products(*factors: tuple[Any, ...]) -> tuple[Array, ...]:
         # shared threads: as many blocks of rows as leave one for each thread
         rows = [slice(0, m)] if is_small else _row_blocks(m, inner * n, dtype, len(inner_parts))
         found.append(np.empty((m, n), dtype))
-        sums = [(r, Sum(found[-1][r])) for r in rows]
+        sums = [(r, OrderedSum(found[-1][r])) for r in rows]
         tasks += [(a[r, s], b[s], i, total) for i, s in enumerate(inner_parts) for r, total in sums]
     run(lambda task: task[3].add_product(*task[:3]), tasks)
     return tuple(found)
 
 
-class Sum:
+class OrderedSum:
     """The sum of products in the order of their numbers, in `total`; few of them are in memory at once."""
 
     def __init__(self, total: Array):
