@@ -157,6 +157,7 @@ def install() -> None:
     """Have NumPy's functions ask here when they are called with Tensors; have error messages say what to write."""
     for name, instead in _ATTRIBUTES.items():
         setattr(Tensor, name, property(functools.partial(_lacks, name, instead)))
+    Tensor.__dir__ = lambda x: [name for name in object.__dir__(x) if name not in _ATTRIBUTES]  # type: ignore[assignment, method-assign]
     for name in ops.__all__:
         function = getattr(ops, name)
         if "axis" in function.__code__.co_varnames[: function.__code__.co_argcount]:
