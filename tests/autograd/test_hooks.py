@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autograd as ag
-from autograd import Tensor, grad
+from autograd import Tensor, grad, modes
 from autograd.modes import Observer, current_modes, observe
 from tests.helpers.leaves import leaf
 
@@ -209,7 +209,13 @@ def test_observers_nest():
     with observe(outer), observe(inner), pytest.raises(ValueError, match="reshape"):
         leaf(1.0).reshape(2)
     assert seen == [outer, inner, inner, outer]
-    assert current_modes() is before  # or an observer installed later would not see this thread
+    assert current_modes() is before
+    with ag.no_grad():  # an open block, which an observer of the process sees, too
+        modes.install(outer)
+        leaf(1.0) * 2
+    modes.installed.remove(outer)
+    before.events.call(modes.installed)
+    assert seen[4:] == [outer]
 
 
 class Counting(Observer):

@@ -152,6 +152,7 @@ def test_a_complex_gradient_is_refused():
 def test_names_of_other_libraries_say_what_to_write(name, instead):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{instead}|no attribute {instead}"):
         getattr(leaf(1.0), name)
+    assert name not in dir(leaf(1.0))  # nor does a shell offer it
 
 
 def test_grad_that_is_neither_of_tensors_nor_of_a_function_says_what_to_write():

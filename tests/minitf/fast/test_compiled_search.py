@@ -195,10 +195,7 @@ ODD = {"d_model": 9, "heads": 1, "d_ff": 13, "positions": "learned"}
 def test_with_packed_weights_as_the_decoder_with_them(changes):
     """The products have the same factors; attention and norms differ by rounding."""
     model = lively(**changes)
-    decoder, config = (
-        InferenceTransformer(model, packed="int8"),
-        BeamSearchConfig(beam=3, n_best=3, max_extra_length=12),
-    )
+    decoder, config = InferenceTransformer(model, packed="int8"), BeamSearchConfig(3, n_best=3, max_extra_length=12)
     found = found_by(decoder, SOURCE, config)
     vars(decoder)["search"] = lambda *arguments: None
     expected = beam_search(decoder, SOURCE, config)
