@@ -239,8 +239,9 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
         op.parameters = _checked(op_class, parameters)
     if backend is not CPU:
         op.backend = backend
-    for call in events.before_forward:
-        call(op, arrays)
+    if events.before_forward:
+        for call in events.before_forward:
+            call(op, arrays)
     plain = op_class.is_plain
     values = [xp, *arrays] if plain else arrays
     try:
@@ -254,13 +255,15 @@ def apply(op_class: type[Op], *inputs: TensorLike | None, **parameters: Any) -> 
             return _several_outputs(op, needs if recorded else 0, inputs, arrays, result)  # type: ignore[return-value]  # as unpacked
         result = _as_output(op, result)
     y = new_tensor(result)
-    for call in events.after_forward:
-        call(op, [result])
+    if events.after_forward:
+        for call in events.after_forward:
+            call(op, [result])
     if recorded:
-        dtype = result.dtype
+        dtype, spec = result.dtype, ArraySpec()
         if dtype.kind == "f" or _has_gradient(op, dtype):
             y._edge = op
-        op.output_specs = (make_spec(result.shape, dtype),)
+        spec.shape, spec.dtype = result.shape, dtype
+        op.output_specs = (spec,)
         if plain:
             keep = op._keeps.get(needs) or _keeper(op, needs)
             if type(keep) is not tuple:

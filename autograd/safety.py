@@ -40,7 +40,10 @@ _is_ours = _IsOurs()
 
 def note_call_site(op: Any, inputs: Any, outputs: Any = None) -> None:
     """Note in `op` which code of the user made it: the nearest stack frame outside this package."""
-    frame = _getframe(2)
+    try:  # each frame that is asked for is made; one of our classes that the user applies has the line of their caller
+        frame = _getframe(3 if op.is_ours else 2)
+    except ValueError:  # at the bottom of the stack
+        frame = _getframe(2)
     code = frame.f_code
     while _is_ours[code.co_filename] and (caller := frame.f_back) is not None:
         frame, code = caller, caller.f_code
