@@ -330,7 +330,8 @@ class Products:
         alpha, beta: addresses of numbers on the host
         vector: address of the bias of BIAS and RELU_BIAS, one element a row of d
         """
-        alignments = [_alignment(address) for address in (a.address, b.address, d.address, d.address)]
+        addresses = a.address, b.address, d.address, d.address
+        alignments = [min(256, n & -n) if n else 256 for n in addresses]  # the largest power of two that divides each
         key = (a[1:], b[1:], d[1:], *alignments, compute, epilogue, vector_kind)
         if key not in self._plans:
             self._plans[key] = self._plan(a, b, d, alignments, compute, epilogue, vector, vector_kind)
@@ -393,11 +394,6 @@ def _describe(description: int, name: str, value: int) -> None:
     attribute = getattr(lt.MatmulDescAttribute, name)
     number = np.array(value, lt.get_matmul_desc_attribute_dtype(attribute))
     lt.matmul_desc_set_attribute(description, attribute, number.ctypes.data, number.nbytes)
-
-
-def _alignment(address: int) -> int:
-    """Return the largest power of two up to 256 that divides an address."""
-    return min(256, address & -address) if address else 256
 
 
 # ---- Arguments of kernels ----------------------------------------------------------------------------------------

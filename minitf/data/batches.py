@@ -180,7 +180,10 @@ class Batches:
             raise IndexError(
                 f"batch {position} of epoch {epoch}: an epoch has {self.per_epoch} batches, counted from 0"
             )
-        pairs, turns = self._order(epoch if self.shuffle else None)
+        epoch = epoch if self.shuffle else None
+        if self._order_of is None or self._order_of[0] != epoch:
+            self._order_of = (epoch, *self._new_order(epoch))
+        _, pairs, turns = self._order_of
         turn = turns[position]
         indices = pairs[self._bounds[turn] : self._bounds[turn + 1]]
         start, stop = len(indices) * part // parts, len(indices) * (part + 1) // parts
@@ -237,13 +240,8 @@ class Batches:
             "shuffle": self.shuffle,
         }
 
-    def _order(self, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """(pairs in order of length, batches in order of appearance) of an epoch; None: not shuffled."""
-        if self._order_of is None or self._order_of[0] != epoch:
-            self._order_of = (epoch, *self._new_order(epoch))
-        return self._order_of[1:]
-
     def _new_order(self, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """(pairs in order of length, batches in order of appearance) of an epoch; None: not shuffled."""
         difference = self.corpus.target.lengths - self.corpus.source.lengths  # [pairs]
         if epoch is None:
             return _by_length(self._widths, difference, np.arange(len(difference))), np.arange(self.per_epoch)

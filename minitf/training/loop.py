@@ -218,7 +218,8 @@ def validate(run: Run, progress: Progress) -> None:
         if process.is_main_process and improved:
             save_best(run, loss, bleu)
         if process.is_main_process and math.isfinite(loss):
-            sample = sample_of(run, data.valid)
+            (text,) = data.vocabulary.source.decode([data.valid.corpus.source[0].tolist()])
+            sample = text, *greedy_translations(run, [text])
     record_validation(state, data.train.epoch, improved, loss, bleu)
     spent_s = process.broadcast(time.perf_counter() - start)
     state.elapsed_s += spent_s
@@ -255,13 +256,6 @@ def validation_bleu(run: Run) -> float:
     assert run.data.texts.valid is not None
     sources, references = (list(read_lines(path)) for path in run.data.texts.valid)
     return bleu_of(greedy_translations(run, sources), references, tokenize=run.config.bleu_tokenize).score
-
-
-def sample_of(run: Run, valid: Batches) -> tuple[str, str]:
-    """Return the first validation sentence and its greedy translation."""
-    (text,) = run.data.vocabulary.source.decode([valid.corpus.source[0].tolist()])
-    (translation,) = greedy_translations(run, [text])
-    return text, translation
 
 
 def greedy_translations(run: Run, sources: list[str]) -> list[str]:
