@@ -1,8 +1,9 @@
 """`linear_packed` (int8.py) by the instructions of the processor that Numba compiles for.
 
-`multiply_add` is written for all of them: vpdpbusd, where there is AVX-512 VNNI or AVX-VNNI, multiplies four pairs of
-bytes and adds them up; elsewhere bytes are widened to 16 bits, and LLVM finds the instruction for pairs of those:
-vpmaddwd with AVX2 or AVX-512, pmaddwd with SSE2, smull with NEON.
+`multiply_add` is written for all of them.  vpdpbusd, where there is AVX-512 VNNI or AVX-VNNI, multiplies four pairs of
+bytes and adds them up.  vpmaddubsw of AVX2 does so with two, but its sums end at ±32767: they stay below if the
+unsigned numbers are those of x without their signs, which the weights get instead.  Elsewhere bytes are widened to 16
+bits, and LLVM finds the instruction for pairs of those: vpmaddwd with AVX-512, pmaddwd with SSE2, smull with NEON.
 
 Every number is computed as in int8.py, to the bit: sums are of integers, and nothing here is compiled with the freedom
 to reorder or fuse (`compiled_exactly`).
@@ -34,9 +35,11 @@ NOT_FINITE = 0x7F800000  # bits of ∞; those of NaN are larger
 VNNI = next((each for each in ("avx512vnni", "avxvnni") if f"+{each}" in tiles.FEATURES), None)
 """The feature whose vpdpbusd multiplies, for vectors of 512 or of 256 bits; None where 16 bits are multiplied."""
 LANES = 16 if VNNI == "avx512vnni" or (VNNI is None and "+avx512bw" in tiles.FEATURES) else 8  # sums in a vector
-PARTS = 1 if VNNI else 2  # int32 of four elements of x, in 8 bits or in 16
+SIGNS = VNNI is None and LANES == 8 and "+avx2" in tiles.FEATURES  # whether vpmaddubsw multiplies
+PARTS = 1 if VNNI else 2  # int32 for four elements of x
+ADDED = 0 if SIGNS else ZERO  # to the integers of x
 
-VECTOR, PAIRS, BYTE = ir.VectorType(tiles.I32, LANES), ir.VectorType(ir.IntType(16), 2 * LANES), 8
+VECTOR, PAIRS, BYTES = (ir.VectorType(ir.IntType(32 // n), n * LANES) for n in (1, 2, 4))
 
 
 @compiled_exactly
@@ -44,7 +47,8 @@ def quantise_inputs(x: Array, rows: int, n_in: int, q: Array, factors: Array) ->
     """The integers of the first rows of x, four to a group, as `multiply_add` takes them, and their factors.
 
     PARTS = 1: the bytes of a group in the order of x
-    PARTS = 2: first and third elements in 16 bits each, of all groups, then second and fourth ones
+    SIGNS: the bytes without their signs, of all groups, then with them
+    else: first and third elements in 16 bits each, of all groups, then second and fourth ones
 
     Shapes: x float32 [≥ R, ≥ in], q int32 [≥ R, ≥ PARTS · in / 4] (written), factors float32 [≥ R] (written)
     """
@@ -55,21 +59,17 @@ def quantise_inputs(x: Array, rows: int, n_in: int, q: Array, factors: Array) ->
             size = np.int32(bits_of(row[i]) & np.int32(0x7FFFFFFF))  # as floats without signs are ordered
             most = size if size > most else most
         largest = bits_of(most)
-        factors[r] = largest / f4(LARGEST) if largest >= LEAST else f4(0)
+        factors[r] = np.nan if most >= NOT_FINITE else largest / f4(LARGEST) if largest >= LEAST else f4(0)
         inverse = f4(LARGEST) / largest
-        if most >= NOT_FINITE:
-            factors[r] = np.nan
-        if most >= NOT_FINITE or largest < LEAST:
-            integers[:] = ZERO
-        else:
-            for i in range(row.size):
-                integers[i] = np.uint8(np.int32(np.rint(row[i] * inverse)) + np.int32(ZERO))
-            integers[row.size :] = ZERO
-        if PARTS == 2:
-            low, high = q[r][:groups], q[r][groups : 2 * groups]
-            for i in range(groups):
-                high[i] = (low[i] >> np.int32(8)) & np.int32(0xFF00FF)
-                low[i] &= np.int32(0xFF00FF)
+        integers[:] = ADDED
+        for i in range(row.size if most < NOT_FINITE and largest >= LEAST else 0):
+            integers[i] = np.uint8(np.int32(np.rint(row[i] * inverse)) + np.int32(ADDED))
+        low, high = q[r][:groups], q[r][groups : PARTS * groups]
+        for i in range(groups if PARTS == 2 else 0):
+            high[i] = low[i] if SIGNS else (low[i] >> np.int32(8)) & np.int32(0xFF00FF)
+            low[i] &= np.int32(-1 if SIGNS else 0xFF00FF)
+        for i in range(integers.size if SIGNS else 0):
+            integers[i] = np.uint8(abs(np.int32(np.int8(integers[i]))))
 
 
 def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
@@ -78,9 +78,15 @@ def multiply_add(builder: Any, total: Any, x: Sequence[Any], w: Any) -> Any:
     x: PARTS vectors of `quantise_inputs`
     """
     if VNNI:
-        name = f"llvm.x86.avx512.vpdpbusd.{32 * LANES}"  # with AVX-VNNI, too
-        return builder.call(tiles.function_named(builder, name, VECTOR), [total, x[0], w])
-    byte = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, BYTE)] * PAIRS.count)
+        name = f"x86.avx512.vpdpbusd.{32 * LANES}"  # with AVX-VNNI, too
+        return tiles.called(builder, name, VECTOR, total, x[0], w)
+    if SIGNS:
+        sizes, signed, w = (builder.bitcast(each, BYTES) for each in (*x, w))
+        w = tiles.called(builder, "x86.avx2.psign.b", BYTES, w, signed)
+        pairs = tiles.called(builder, "x86.avx2.pmadd.ub.sw", PAIRS, sizes, w)  # at most 2 · 127²
+        ones = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, 1)] * PAIRS.count)
+        return builder.add(total, tiles.called(builder, "x86.avx2.pmadd.wd", VECTOR, pairs, ones))
+    byte = ir.Constant(PAIRS, [ir.Constant(PAIRS.element, 8)] * PAIRS.count)  # in bits
     w = builder.bitcast(w, PAIRS)
     for pairs, of_weights in zip(x, (builder.ashr(builder.shl(w, byte), byte), builder.ashr(w, byte)), strict=True):
         wide = ir.VectorType(tiles.I32, PAIRS.count)
@@ -122,6 +128,7 @@ def product_of_tile(rows: int) -> Callable[..., None]:
                 return multiply_add(builder, total, x_and_w[:-1], x_and_w[-1])
 
             begun = tiles.vectors_from(builder, start, output, rows, VECTOR)
+            begun = [ir.Constant(VECTOR, None)] * len(begun) if SIGNS else begun  # as nothing was added to x
             sums = tiles.sums_of_tile(builder, x, row, words, steps, begun, output, rows, VECTOR, add_product, PARTS)
             factors = tiles.vectors_from(builder, of_weights, output, rows, of_float)
             shifts = tiles.vectors_from(builder, bias, output, rows, of_float)
@@ -136,8 +143,7 @@ def product_of_tile(rows: int) -> Callable[..., None]:
                 tiles.store(builder, result, tiles.element(builder, y, *place))
             return context.get_dummy_value()
 
-        index = types.intp
-        arrays = of_inputs, of_weights, bias
+        index, arrays = types.intp, (of_inputs, of_weights, bias)
         return types.void(x, index, words, index, start, index, y, index, *arrays, types.float32), generate
 
     return product
