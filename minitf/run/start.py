@@ -170,8 +170,14 @@ def prepare_data(
     texts: None for the built-in corpus
     kept: the vocabulary of the model that the run starts from
     """
-    given = make_texts(directory) if texts is None else texts
-    texts = given if texts is None else keep_held_out(texts, directory)
+    if texts is None:
+        folder = directory.data_path / "phrases"
+        pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
+        if not all(path.exists() for pair in pairs.values() for path in pair):
+            write_corpus(folder, built_in_corpus())
+        given = texts = Texts(**pairs)
+    else:
+        given, texts = texts, keep_held_out(texts, directory)
     vocabulary = load_or_train_vocabulary(config, directory, texts, say, kept)
     train = prepare_split("train", texts.train, given.train, vocabulary, directory, config, say)
     valid = None
@@ -185,15 +191,6 @@ def prepare_data(
         train=Batches(train, budget, **settings),
         valid=Batches(valid, budget, shuffle=False, **settings) if valid else None,
     )
-
-
-def make_texts(directory: RunDirectory) -> Texts:
-    """Write the built-in corpus into the run's directory, unless it holds it."""
-    folder = directory.data_path / "phrases"
-    pairs = {split: (folder / f"{split}.en", folder / f"{split}.de") for split in ("train", "valid", "test")}
-    if not all(path.exists() for pair in pairs.values() for path in pair):
-        write_corpus(folder, built_in_corpus())
-    return Texts(**pairs)
 
 
 def load_or_train_vocabulary(

@@ -29,7 +29,6 @@ from minitf.training.state import (
     Clock,
     Interval,
     Progress,
-    TrainState,
     checkpoint_is_due,
     is_finished,
     last_step,
@@ -214,7 +213,8 @@ def validate(run: Run, progress: Progress) -> None:
         loss = mean_nll(run.model, data.valid, process)
         if run.config.valid_metric == "bleu":
             bleu = process.broadcast(validation_bleu(run) if process.is_main_process else None)
-        improved = is_best(run.config.valid_metric, state, loss, bleu)
+        best = state.best_loss if bleu is None else state.best_bleu
+        improved = math.isfinite(loss) and (best is None or (loss < best if bleu is None else bleu > best))
         if process.is_main_process and improved:
             save_best(run, loss, bleu)
         if process.is_main_process and math.isfinite(loss):
@@ -264,16 +264,6 @@ def greedy_translations(run: Run, sources: list[str]) -> list[str]:
     translator = LineTranslator(run.model, run.data.vocabulary, max_source_length=longest, warn=lambda message: None)
     found = translator.nbest(sources, Plan(replace(search_of(run.config), beam=1)))
     return [best.text for best, *_ in found]
-
-
-def is_best(metric: str, state: TrainState, loss: float, score: float | None) -> bool:
-    """True if this validation is better than all before, by the run's metric.  A loss that is not finite never is."""
-    if not math.isfinite(loss):
-        return False
-    if metric == "bleu":
-        assert score is not None
-        return state.best_bleu is None or score > state.best_bleu
-    return state.best_loss is None or loss < state.best_loss
 
 
 def log_validation(run: Run, loss: float, score: float | None, say: Say) -> None:
