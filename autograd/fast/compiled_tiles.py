@@ -7,6 +7,7 @@ does not depend on what is computed beside it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ FEATURES = (get_host_cpu_features() if config.CPU_FEATURES is None else config.C
 LANES = 16 if "+avx512f" in FEATURES else 8  # numbers in a vector of float32
 
 AHEAD = 2048  # numbers from what is read to what is asked for: processors do not look into the next page themselves
+LARGE = 1 << 19  # numbers in the memory of the weights from which on they are asked for: fewer stay in the cache
 f4 = np.float32
 
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -66,12 +68,6 @@ def called(builder: Any, name: str, kind: Any, *values: Any) -> Any:
     """The result of a function of LLVM, which is of a kind."""
     module, name, of = builder.module, f"llvm.{name}", ir.FunctionType(kind, [each.type for each in values])
     return builder.call(module.globals.get(name) or ir.Function(module, of, name), values)
-
-
-def prefetch(builder: Any, place: Any) -> None:
-    """Ask for the cache line of an address, which may lie outside of every array: to be read, often, as data."""
-    place = builder.bitcast(place, ir.IntType(8).as_pointer())
-    called(builder, "prefetch.p0i8", ir.VoidType(), place, I32(0), I32(3), I32(1))
 
 
 def loop_over(builder: Any, count: Any, begun: list[Any], step: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -116,26 +112,41 @@ def sums_of_tile(
     vectors, lanes = len(start), vector.count
     group, within = builder.udiv(output, number(OUTPUTS)), builder.urem(output, number(OUTPUTS))
     first = builder.add(builder.mul(builder.mul(group, steps), number(OUTPUTS)), within)
-    of_tile, is_first = builder.gep(weights.data, [first]), builder.icmp_unsigned("==", within, number(0))
+    of_tile = builder.gep(weights.data, [first])
     inputs = [
         [element(builder, x, builder.add(row, number(r)), builder.mul(steps, number(part))) for part in range(parts)]
         for r in range(rows)
     ]
 
-    def step(i: Any, sums: list[Any]) -> list[Any]:
+    def step(i: Any, sums: list[Any], ahead: bool) -> list[Any]:
         here = builder.gep(of_tile, [builder.mul(i, number(OUTPUTS))])
         w = [load(builder, builder.gep(here, [number(lanes * v)]), vector) for v in range(vectors)]
-        if lanes == 8:  # with 16, it costs a tenth where the weights are in the cache
-            with builder.if_then(is_first):
-                for line in range(0, OUTPUTS, 16):
-                    prefetch(builder, builder.gep(here, [number(AHEAD + line)]))
+        for line in range(0, OUTPUTS if ahead else 0, 16):
+            place = builder.bitcast(builder.gep(here, [number(AHEAD + line)]), ir.IntType(8).as_pointer())
+            called(builder, "prefetch.p0i8", ir.VoidType(), place, I32(0), I32(3), I32(1))  # to be read, often, as data
         new: list[Any] = []
         for parts_of_row in inputs:
             numbers = [in_all_lanes(builder, builder.load(builder.gep(part, [i])), vector) for part in parts_of_row]
             new += [add_product(sums[len(new) + v], *numbers, each) for v, each in enumerate(w)]
         return new
 
-    return loop_over(builder, steps, start * rows, step)
+    def all_steps(ahead: bool) -> list[Any]:
+        return loop_over(builder, steps, start * rows, partial(step, ahead=ahead))
+
+    if lanes == 16:  # asking ahead costs a tenth where the weights are in the cache
+        return all_steps(False)
+    is_first = builder.icmp_unsigned("==", builder.or_(row, within), number(0))  # tile of a group
+    is_large = builder.icmp_unsigned(">=", weights.nitems, number(LARGE))
+    found = []
+    with builder.if_else(builder.and_(is_first, is_large)) as branches:
+        for branch, ahead in zip(branches, (True, False), strict=True):
+            with branch:
+                found.append((all_steps(ahead), builder.block))
+    sums = [builder.phi(each.type) for each in found[0][0]]
+    for of_branch, block in found:
+        for phi, total in zip(sums, of_branch, strict=True):
+            phi.add_incoming(total, block)
+    return sums
 
 
 def vectors_from(builder: Any, array: Any, first: Any, rows: int, vector: Any) -> list[Any]:

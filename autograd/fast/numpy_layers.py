@@ -98,10 +98,8 @@ def _has_small_kernels() -> bool:
 
 def _weights_at_a_time(rows: int, weights: int) -> int:
     """Weights of a block of `linear_of_few`: as many as fit a core's cache, or suit the kernels for small products."""
-    if rows < FEW_ROWS and _has_small_kernels():
-        return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length()))
     if rows < FEW_ROWS:
-        return 2**17
+        return min(2**17, FEW_PRODUCTS // (1 << (max(rows, 1) - 1).bit_length())) if _has_small_kernels() else 2**17
     return min(2**19, max(2**17, weights // 4))
 
 
