@@ -13,7 +13,7 @@ from autograd.fast import cpu_kernels, set_kernels, set_threads
 from autograd.fast.int8 import LARGEST, ROWS, Int8Weights, quantise, quantise_inputs
 
 f4 = np.float32
-SHAPES = [(1, 512, 200), (5, 130, 65), (9, 7, 3), (4, 1, 1), (2, 2100, 64), (7, 3, 128)]  # rows, inputs, outputs
+SHAPES = [(1, 512, 200), (5, 130, 65), (9, 2100, 1030), (4, 1, 1), (3, 2100, 1030), (7, 3, 128)]  # rows, in, out
 
 
 def normal(*shape, seed=0):
@@ -26,7 +26,7 @@ def weights_of(inputs, outputs):
 
 
 def cases():
-    """Rows and weights of every shape, and with elements of one size, whose products are the largest there are."""
+    """Rows and weights of every shape, some of them `LARGE`, and with elements whose products are the largest."""
     for rows, inputs, outputs in SHAPES:
         yield normal(rows, inputs), weights_of(inputs, outputs)
     ends = np.where(normal(6, 5000) > 0, f4(1), f4(-1))
