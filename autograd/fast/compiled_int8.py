@@ -33,7 +33,7 @@ f4 = np.float32
 
 NOT_FINITE = 0x7F800000  # bits of ∞; those of NaN are larger
 VNNI = next((each for each in ("avx512vnni", "avxvnni") if f"+{each}" in tiles.FEATURES), None)
-"""The feature whose vpdpbusd multiplies, for vectors of 512 or of 256 bits; None where 16 bits are multiplied."""
+"""The feature whose vpdpbusd multiplies, for vectors of 512 or of 256 bits; None where the processor has neither."""
 LANES = 16 if VNNI == "avx512vnni" or (VNNI is None and "+avx512bw" in tiles.FEATURES) else 8  # sums in a vector
 SIGNS = VNNI is None and LANES == 8 and "+avx2" in tiles.FEATURES  # whether vpmaddubsw multiplies
 PARTS = 1 if VNNI else 2  # int32 for four elements of x
@@ -48,7 +48,7 @@ def quantise_inputs(x: Array, rows: int, n_in: int, q: Array, factors: Array) ->
 
     PARTS = 1: the bytes of a group in the order of x
     SIGNS: the bytes without their signs, of all groups, then with them
-    else: first and third elements in 16 bits each, of all groups, then second and fourth ones
+    neither: first and third elements in 16 bits each, of all groups, then second and fourth ones
 
     Shapes: x float32 [≥ R, ≥ in], q int32 [≥ R, ≥ PARTS · in / 4] (written), factors float32 [≥ R] (written)
     """

@@ -65,7 +65,7 @@ def fused(builder: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def called(builder: Any, name: str, kind: Any, *values: Any) -> Any:
-    """The result of a function of LLVM, which is of a kind."""
+    """Call a function of LLVM; the result is of `kind`."""
     module, name, of = builder.module, f"llvm.{name}", ir.FunctionType(kind, [each.type for each in values])
     return builder.call(module.globals.get(name) or ir.Function(module, of, name), values)
 
@@ -135,7 +135,7 @@ def sums_of_tile(
 
     if lanes == 16:  # asking ahead costs a tenth where the weights are in the cache
         return all_steps(False)
-    is_first = builder.icmp_unsigned("==", builder.or_(row, within), number(0))  # tile of a group
+    is_first = builder.icmp_unsigned("==", builder.or_(row, within), number(0))  # tile that reads the group
     is_large = builder.icmp_unsigned(">=", weights.nitems, number(LARGE))
     found = []
     with builder.if_else(builder.and_(is_first, is_large)) as branches:

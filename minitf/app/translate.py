@@ -87,8 +87,8 @@ class TranslateConfig:
     precision: Literal["float32", "float64", "tf32", "bf16", "int8"] | None = option(
         None,
         "number format; none: the run's, or float32 on a CPU if the run's is tf32 or bf16; int8: 8-bit weights on a "
-        "CPU, a quarter of the memory; with --kernels numba faster if the CPU has VNNI or AVX2, with "
-        "others slower; bf16: on a GPU",
+        "CPU, a quarter of the memory; with --kernels numba faster if the CPU has VNNI or AVX2, with others slower; "
+        "bf16: on a GPU",
     )
     threads: int | None = option(None, "number of threads; none: one per core", at_least=1, at_most=1024)
     kernels: Literal["auto", "numpy", "numba"] = option(
